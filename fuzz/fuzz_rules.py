@@ -66,8 +66,8 @@ def check(data: bytes) -> None:
         check_answers(robots, agent, target)
         check_twice(robots, body, agent, f"/{target.lstrip('/')}")
         for pattern in {rule.path_pattern for group in robots.groups for rule in group.rules}:
-            normal = spelt(pattern_units(pattern)[0])
-            assert spelt(pattern_units(normal)[0]) == normal
+            normal = spelt(pattern_units(pattern))
+            assert spelt(pattern_units(normal)) == normal
 
 
 def spelt(units: str) -> str:

@@ -186,8 +186,8 @@ def read_whole(body: bytes, token: str) -> Rules:
 def test_reading_for_one_token_is_reading_all(body: bytes, token: str, targets: list[str]) -> None:
     """The short way through a file and the long one come to the same answers, rules and lines."""
     short, long = compile_rules(canonical(body), token), read_whole(body, token)
+    assert short._source.values() == long._source.values()
     for kind in RuleKind:
-        assert short._source.values(kind) == long._source.values(kind)
         assert list(short._source.lines(kind)) == list(long._source.lines(kind))
     assert short.agents == long.agents
     assert (short.crawl_delay, short.request_rates) == (long.crawl_delay, long.request_rates)

@@ -219,7 +219,7 @@ def _check_repetitions(rules: Sequence[tuple[Line, Rule]], reports: _Reports) ->
     """Find repeated rules, and rules that an equal rule of the other kind contradicts."""
     first: dict[tuple[RuleKind, str], Line] = {}
     for line, rule in rules:
-        earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)[0]), line)
+        earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)), line)
         if earlier is not line:
             reports.setdefault(line.number, (FindingCode.DUPLICATE_RULE, line, earlier))
     for (kind, pattern), line in first.items():

@@ -59,6 +59,8 @@ DROPPED: Final = "\0"
 _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 _WORD: Final = re.compile(r"[^ \t\n]+")
+_LONE_CR: Final = re.compile(rb"\r(?!\n)")
+_BLOCK: Final = MAX_LINE_BYTES // 2
 _LONG_LINE: Final = re.compile(rf"\n([^\n]{{{MAX_LINE_BYTES + 1},}}+)")
 
 
@@ -82,12 +84,13 @@ DEFINED_FIELDS: Final = {
 """The names that RFC 9309 §2.2 defines, with the misspellings that Google's parser accepts. The colon after them may be
 missing if the line consists of two words."""
 
-FIELDS: Final = DEFINED_FIELDS | {
-    **dict.fromkeys(("sitemap", "site-map", "site map"), Field.SITEMAP),
+PACE_FIELDS: Final = {
     "crawl-delay": Field.CRAWL_DELAY,
     "request-rate": Field.REQUEST_RATE,
     "visit-time": Field.VISIT_TIME,
 }
+_SITEMAP_FIELDS: Final = dict.fromkeys(("sitemap", "site-map", "site map"), Field.SITEMAP)
+FIELDS: Final = DEFINED_FIELDS | PACE_FIELDS | _SITEMAP_FIELDS
 """All field names with a meaning, in lower case."""
 
 
@@ -99,11 +102,15 @@ def canonical(body: bytes) -> str:
     """
     window = readable(body)
     if b"\r" in window:
-        window = b"\n".join(window.splitlines())
+        # A CR without LF becomes LF; then every other CR can go.
+        window = _LONE_CR.sub(b"\n", window).replace(b"\r", b"")
     text = f"\n{window.decode('latin-1')}\n"
     if "\0" in text:
         text = text.replace("\0", "#")
-    return _LONG_LINE.sub(_shortened, text) if len(text) > MAX_LINE_BYTES else text
+    # A line that is too long fills one of these blocks. To look for them is several times faster than the expression.
+    blocks = range(0, len(text) - _BLOCK, _BLOCK)
+    has_long_line = any(text.find("\n", begin, begin + _BLOCK) < 0 for begin in blocks)
+    return _LONG_LINE.sub(_shortened, text) if has_long_line else text
 
 
 def readable(body: bytes) -> bytes:
@@ -179,10 +186,6 @@ RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
 RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for kind in RuleKind}
 """Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
-
-
-PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")
-"""The beginning of a Crawl-delay, Request-rate or Visit-time line."""
 
 
 _MAX_NUMBER_LENGTH: Final = 64

@@ -42,6 +42,8 @@ _LONG: Final = 4
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
+_PLAIN: Final = re.sub(rb"[^!&-;=?-Z_a-z~*]", b"", bytes(range(256)))
+"""The bytes that are the same in the normal form of every pattern."""
 _NONE: Final[dict[str, str]] = {}
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -152,12 +154,13 @@ def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[s
         values: as written.
         origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
     """
-    lines = "\n".join(values)
-    if not values or _NORMAL_LINES.fullmatch(lines):
+    if not values or _NORMAL_LINES.fullmatch("\n".join(values)):
         return tuple(values)
     # "!" stands for a pattern that can never match.
     values = [value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values]
-    return tuple(pattern_units("\n".join(values)))
+    # What is odd in each of them: one look at all, because mostly few are.
+    found = "\n".join(values).encode(errors="surrogatepass").translate(None, _PLAIN).split(b"\n")
+    return tuple([pattern_units(value) if odd else value for value, odd in zip(values, found, strict=True)])
 
 
 class Patterns:
@@ -170,10 +173,8 @@ class Patterns:
     """
 
     __slots__ = (
-        "__weakref__",
         "_heads",
         "_max_length",
-        "_simple",
         "_sorted",
         "_starred",
         "_undecided",
@@ -198,8 +199,6 @@ class Patterns:
         it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
         """For each key, needles and wild patterns by turns."""
-        self._simple: tuple[str, ...] = ()
-        """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         lines = "\n".join(patterns)
@@ -218,22 +217,24 @@ class Patterns:
         starred: dict[str, str] = {}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         # A pattern that comes again is tried once.
-        marked = dict.fromkeys([each for each in self.patterns if "*" in each or "$" in each or "%" in each])
+        marked = dict.fromkeys(
+            [each for mark in "*$%" if mark in lines for each in self.patterns if mark in each]
+        )
         for pattern in marked:
-            if pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
-                starred[pattern[:-1]] = pattern
+            head, star, rest = pattern.partition("*")
+            if star and not rest and "%" not in head:
+                starred[head] = pattern
                 continue
             needle = pattern.rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or is_spelt:
                 pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
-                # Every target has a slash.
-                needle = max(pieces, key=lambda piece: len(piece.strip("/")))
+                # Of equally long ones the last: the first may be a slash, which every target has.
+                needle = max(reversed(pieces), key=len)
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
             groups[key] += needle, pattern
         self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
         self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
-        self._simple = tuple([each for each in self.keys if f"/*{each}" in marked])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
@@ -246,8 +247,6 @@ class Patterns:
             target: with its query unescaped.
             key: the first of `keys` that it contains.
         """
-        if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
-            return True
         if len(self._heads) > _FEW:
             return bool(self.best(target))
         return any(self._matching(target, None, self.keys.index(key)))
@@ -259,14 +258,17 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        heads, parents = self._sorted or self._sort()
-        # The longest head is the nearest before the target, or a head of that.
-        at = bisect_right(heads, target) - 1
-        while at >= 0 and not target.startswith(heads[at]):
-            at = parents[at]
-        best = heads[at] if at >= 0 else ""
+        best = ""
+        # So few are not sorted before one of them matches.
+        if self._sorted or not self.few or target.startswith(self.few):
+            heads, parents = self._sorted or self._sort()
+            # The longest head is the nearest before the target, or a head of that.
+            at = bisect_right(heads, target) - 1
+            while at >= 0 and not target.startswith(heads[at]):
+                at = parents[at]
+            best = heads[at] if at >= 0 else ""
         found = [best]
-        if self._starred and at >= 0:
+        if self._starred and (best or "" in self._starred):
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
         for key in self._wild_keys:

@@ -39,9 +39,9 @@ _ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2}){0,30}+"
 """The rest of a run of escapes after its first character. A longer run is taken in parts: parts are cached."""
 _TO_SPELL: Final = re.compile(rf"[^!&-)+-;=?-Z_a-z~](?:{_ESCAPES})?+")
 _TO_SPELL_IN_PATTERN: Final = re.compile(
-    rf"[^!&-;=?-Z_a-z~\n](?:(?<![%$])|{_ESCAPES}|(?<=%)(?![*\n]|\Z)|(?<=\$)(?!\n|\Z))"
+    rf"[^!&-;=?-Z_a-z~](?:(?<![%$])|{_ESCAPES}|(?<=%)(?!\*|\Z)|(?<=\$)(?!\Z))"
 )
-"""All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end of a line."""
+"""All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end."""
 
 
 _UNIT_OF_BYTE: Final = "".join(
@@ -105,12 +105,10 @@ def without_dot_segments(target: str) -> str:
     return f"/{'/'.join(kept)}{mark}{query}"
 
 
-def pattern_units(patterns: str) -> list[str]:
-    """The units of the normal forms of patterns, given one in a line: all at once, which is several times faster."""
-    found = _TO_SPELL_IN_PATTERN.sub(_units_of, patterns).split("\n")
-    if "%" in patterns:
-        return [pattern if pattern.isascii() else with_query_unescaped(pattern) for pattern in found]
-    return found
+def pattern_units(pattern: str) -> str:
+    """The units of the normal form of a pattern."""
+    units = _TO_SPELL_IN_PATTERN.sub(_units_of, pattern)
+    return units if units.isascii() else with_query_unescaped(units)
 
 
 def normal_length(pattern: str) -> int:

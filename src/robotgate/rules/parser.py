@@ -39,7 +39,7 @@ from robotgate.rules.grammar import (
     DROPPED,
     EVERYBODY,
     LINE,
-    PACE_LINE,
+    PACE_FIELDS,
     RULE_LINE,
     Field,
     canonical,
@@ -224,10 +224,6 @@ class _Reader:
         self._asked = []
 
 
-_AgentLine = tuple[int, int, str]
-"""Where a User-agent line begins in the text, where its value ends, and the value."""
-
-
 def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
     """The rules of a file that bind a token (RFC 9309 §2.2.1): of all groups that name it, else of those for ``*``.
 
@@ -237,13 +233,14 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         origin: the origin of the file, or any URL of it; None if unknown.
     """
     text = canonical(file) if isinstance(file, bytes) else file
-    lines = [(match.start(), match.end(), match[1]) for match in AGENT_LINE.finditer(text)]
+    lines = list(AGENT_LINE.finditer(text))
+    agents_lower = [line[1].lower() for line in lines]
     for binding in (token, EVERYBODY):
         # The first test finds most that do not name it, and is faster.
         naming = [
             index
-            for index, (_, _, value) in enumerate(lines)
-            if value.lower().startswith(binding) and names(value, binding)
+            for index, agent in enumerate(agents_lower)
+            if agent.startswith(binding) and names(lines[index][1], binding)
         ]
         if naming:
             break
@@ -254,31 +251,32 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     paces: list[Pace] = []
     misread: dict[str, list[Record]] = {}
     for first, last in _runs(text, lines, naming):
-        begin = lines[last][1]
+        begin = lines[last].end()
         # The text below the run includes the line feed before the next User-agent line.
-        end = lines[last + 1][0] + 1 if last + 1 < len(lines) else len(text)
+        end = lines[last + 1].start() + 1 if last + 1 < len(lines) else len(text)
         parts.append((begin, end))
-        if PACE_LINE.search(text, lines[first][1], end):
-            group = parse_text(text, lines[first][0], end, AGENT_OR_PACE_LINE).groups[0]
+        below = text[lines[first].end() : end].lower()
+        if any(name in below for name in PACE_FIELDS):
+            group = parse_text(text, lines[first].start(), end, AGENT_OR_PACE_LINE).groups[0]
             agents += group.agents
             paces += [pace for pace in group.paces if any(names(agent, binding) for agent in pace.agents)]
             for problem, record in _misread(group, binding):
                 misread.setdefault(problem, []).append(record)
         else:
-            agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
+            agents += [text_of(line[1]) for line in lines[first : last + 1] if line[1] != DROPPED]
     rules, named = WrittenRules(file, tuple(parts)), filter(None, dict.fromkeys(agents))
     return Rules(
         rules,
         agents=named,
-        crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
-        request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
-        visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
+        crawl_delay=max([pace.crawl_delay for pace in paces if pace.crawl_delay is not None], default=None),
+        request_rates=dict.fromkeys([rate for pace in paces for rate in pace.request_rates]),
+        visit_times=dict.fromkeys([time for pace in paces for time in pace.visit_times]),
         origin=origin,
         warnings=[_warning(problem, records) for problem, records in misread.items()],
     )
 
 
-def _runs(text: str, lines: list[_AgentLine], naming: list[int]) -> Iterator[tuple[int, int]]:
+def _runs(text: str, lines: list[re.Match[str]], naming: list[int]) -> Iterator[tuple[int, int]]:
     """The first and last index of each run of User-agent lines that contains one of these indices."""
     last = -1
     for index in naming:
@@ -293,9 +291,9 @@ def _runs(text: str, lines: list[_AgentLine], naming: list[int]) -> Iterator[tup
         yield first, last
 
 
-def _is_closed(text: str, lines: list[_AgentLine], index: int) -> bool:
+def _is_closed(text: str, lines: list[re.Match[str]], index: int) -> bool:
     """Whether a rule stands between a User-agent line and the next."""
-    begin, end = lines[index][1], lines[index + 1][0]
+    begin, end = lines[index].end(), lines[index + 1].start()
     return begin < end and RULE_LINE.search(text, begin, end + 1) is not None
 
 
@@ -403,9 +401,9 @@ class ClassicRules(Rules):
         """Like `Rules.decide_units`; the rule is the first that matches, and nothing opposes it."""
         decision = super().decide_units(target)
         if not decision.allowed:
-            patterns = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+            disallow = self._disallow or self._read()
             target = with_query_unescaped(target)
-            pairs = zip(self._written, patterns, strict=True)
+            pairs = zip(self._written, disallow.patterns, strict=True)
             return replace(decision, rule=next(rule for rule, path in pairs if target.startswith(path)))
         if self._empty is not None and decision.reason is Reason.NO_RULE_MATCHES:
             return replace(decision, reason=Reason.ALLOWED_BY_RULE, rule=self._empty)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
 from robotgate.rules.match import Patterns, read_patterns
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
-_TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
-"""By their patterns, so that files with the same rules share a table, as 154 of 699 real files do."""
+_NO_PATTERNS: Final = Patterns((), is_disallow=False)
+"""The table of all rules that are none: few files have an Allow."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -55,9 +54,9 @@ class GivenRules:
 
     rules: tuple[Rule, ...]
 
-    def values(self, kind: RuleKind) -> list[str]:
-        """The patterns of the rules of one kind, as written."""
-        return [rule.path_pattern.replace("\n", "%0A") for rule in self.rules if rule.kind is kind]
+    def values(self) -> list[list[str]]:
+        """The patterns as written: those of each kind."""
+        return [[pattern.replace("\n", "%0A") for pattern, _ in self.lines(kind)] for kind in RuleKind]
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -73,15 +72,11 @@ class WrittenRules:
     parts: tuple[tuple[int, int], ...]
     """The begin and end of each in the canonical form. Each part ends with a line feed."""
 
-    def values(self, kind: RuleKind) -> list[str]:
-        """The patterns of the rules of one kind, as written."""
+    def values(self) -> list[list[str]]:
+        """The patterns as written: those of each kind."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self.parts])
-        values: list[str] = RULES[kind].findall(text)
-        written = "\n".join(values)
-        if "#" in written or " " in written or "\t" in written:
-            values = [value.partition("#")[0].rstrip(" \t") for value in values]
-        return values if written.isascii() else list(map(text_of, values))
+        return [_cleaned(rule.findall(text)) for rule in RULES.values()]
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -95,6 +90,14 @@ class WrittenRules:
 
     def _text(self) -> str:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
+
+
+def _cleaned(values: list[str]) -> list[str]:
+    """Values without their comments and blanks, as text."""
+    written = "\n".join(values)
+    if "#" in written or " " in written or "\t" in written or not written.isascii():
+        return [text_of(value.partition("#")[0]) for value in values]
+    return values
 
 
 class Rules:
@@ -148,10 +151,12 @@ class Rules:
         self.warnings: Final = tuple(warnings)
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
-        self._allow: Patterns | None = None
+        self._allow = _NO_PATTERNS
         self._disallow: Patterns | None = None
-        self._decisions: dict[tuple[str, str], Decision] = {}
-        self._lines: dict[RuleKind, dict[str, tuple[str, int]]] = {}
+        """None until both are read."""
+        # Shared by all of which no reason was asked, as are most: an empty one each would take a fifth of the memory.
+        self._decisions = _NO_DECISIONS
+        self._lines = _NO_LINES
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -173,7 +178,7 @@ class Rules:
         exact = None
         if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
             target, exact = _loose_and_strict(target)
-        disallow = self._disallow or self._read(RuleKind.DISALLOW)
+        disallow = self._disallow or self._read()
         # Here and not in a method: this is all that most questions need.
         if not target.startswith(disallow.few):
             for key in disallow.keys:
@@ -185,7 +190,7 @@ class Rules:
                 return True
         if target == ROBOTS_TXT:
             return True
-        allow = self._allow or self._read(RuleKind.ALLOW)
+        allow = self._allow
         if not target.startswith(allow.few):
             for key in allow.keys:
                 if key in target:
@@ -210,13 +215,12 @@ class Rules:
         exact = None
         if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
             target, exact = _loose_and_strict(target)
-        allow = self._allow or self._read(RuleKind.ALLOW)
-        disallow = self._disallow or self._read(RuleKind.DISALLOW)
+        disallow, allow = self._disallow or self._read(), self._allow
         best = allow.best(target, exact) if allow.patterns else "", disallow.best(target)
         decision = self._decisions.get(best)
         if decision is None:
-            if len(self._decisions) == _MAX_DECISIONS:
-                self._decisions.clear()
+            if len(self._decisions) in (0, _MAX_DECISIONS):
+                self._decisions = {}
             decision = self._decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
             return decision
@@ -238,35 +242,31 @@ class Rules:
         if kind not in self._lines:
             # Of equal ones the first.
             pairs = zip(table.patterns, self._source.lines(kind), strict=True)
-            self._lines[kind] = dict(reversed(list(pairs)))
+            self._lines = {**self._lines, kind: dict(reversed(list(pairs)))}
         return Rule(kind, *self._lines[kind][pattern])
 
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
-        return all(pattern.startswith("!") for pattern in disallowed)
+        disallow = self._disallow or self._read()
+        return all(pattern.startswith("!") for pattern in disallow.patterns)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
-        allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
-        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
-        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
+        disallow = self._disallow or self._read()
+        allows_nothing = all(pattern.startswith("!") for pattern in self._allow.patterns)
+        return allows_nothing and any(map(_EVERYTHING.fullmatch, disallow.patterns))
 
-    def _read(self, kind: RuleKind) -> Patterns:
-        patterns, tables = read_patterns(self._source.values(kind), self._origin), _TABLES[kind]
-        table = tables.get(patterns)
-        if table is None:
-            table = tables[patterns] = Patterns(patterns, is_disallow=kind is RuleKind.DISALLOW)
-        if kind is RuleKind.DISALLOW:
-            self._disallow = table
-        else:
-            self._allow = table
-        return table
+    def _read(self) -> Patterns:
+        allowed, disallowed = [read_patterns(values, self._origin) for values in self._source.values()]
+        if allowed:
+            self._allow = Patterns(allowed, is_disallow=False)
+        disallow = self._disallow = Patterns(disallowed, is_disallow=True)
+        return disallow
 
     def __repr__(self) -> str:
-        count = sum(len(set(self._read(kind).patterns)) for kind in RuleKind)
+        count = sum(len(set(table.patterns)) for table in (self._disallow or self._read(), self._allow))
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 
@@ -276,6 +276,8 @@ def _loose_and_strict(target: str) -> tuple[str, str | None]:
     return loose, None if loose == target else target
 
 
+_NO_DECISIONS: Final[dict[tuple[str, str], Decision]] = {}
+_NO_LINES: Final[dict[RuleKind, dict[str, tuple[str, int]]]] = {}
 _IS_ROBOTS_TXT: Final = Decision(True, Reason.ROBOTS_TXT)
 ALLOW_ALL: Final = Rules(())
 """No rules: everything may be fetched."""
