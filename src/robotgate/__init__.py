@@ -9,7 +9,7 @@ The way of one request, from the call down and back up::
     Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
     Scheduler.wait             pace/scheduler   else in the host's queue
     GateMiddleware.__call__    web/middleware   sends it in that turn; later hops and attempts take their own
-    Turn.finish, Host.end      web/turns, pace/host   the body has come: the next request is due after the delay
+    Turns.end, Host.end        web/turns, pace/host   the body has come: the next request is due after the delay
     Persistence                web/persistence  twice a second, all changes go to the store
 
 docs/design.md has a picture of it. At import, packages use only those named before them: the modules of the root

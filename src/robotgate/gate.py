@@ -43,7 +43,7 @@ from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, RequestOptions
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
@@ -593,11 +593,11 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
-        pages = self._check_open()
         wait = self._max_wait if max_wait is _Given.BY_OPTION else max_wait
-        return PageFetch(
-            pages, url, method, options, max_bytes, allow_redirects, max_redirects, priority, wait, retries
+        request = PageRequest(
+            url, method, options, max_bytes, allow_redirects, max_redirects, priority, wait, retries
         )
+        return PageFetch(self._check_open(), request)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.

@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 from contextlib import suppress
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turn, Turns
     from robotgate.web.uses import Uses
 
-    Read = Callable[["Attempt"], Awaitable[Response]]
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
 Page = TypeVar("Page", Response, aiohttp.ClientResponse)
@@ -94,15 +93,14 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PageFetch(Pending[Response]):
-    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
+@dataclass(slots=True, eq=False)
+class PageRequest:
+    """What a caller asks for.
 
     Raises:
         OptionError, TypeError: an argument makes no sense.
     """
 
-    pages: PageFetcher
     url: str | URL
     method: str
     options: RequestOptions
@@ -116,12 +114,8 @@ class PageFetch(Pending[Response]):
     """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
     turn: Turn | None = None
     """One that has begun, for the first hop; None: the fetch takes its own."""
-    read: InitVar[Read | None] = None
-    """Makes one attempt when this is awaited; None: as the gate's."""
-    _response: aiohttp.ClientResponse = field(init=False)
-    """What the caller reads as a stream."""
 
-    def __post_init__(self, read: Read | None) -> None:
+    def __post_init__(self) -> None:
         # Tests of the defaults are quicker than calls.
         if self.priority != 0:
             check_whole("priority", self.priority)
@@ -140,14 +134,27 @@ class PageFetch(Pending[Response]):
             has_stream = not isinstance(self.options.get("data"), bytes | str | dict | None)
             if has_stream or self.method.upper() not in IDEMPOTENT:
                 self.retries = 0
-        self._coroutine = self.pages.answer(self, read or self.pages.read)
+
+
+class PageFetch(Pending[Response]):
+    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
+
+    __slots__ = ("_pages", "_request", "_response")
+
+    _response: aiohttp.ClientResponse
+    """What the caller reads as a stream."""
+
+    def __init__(self, pages: PageFetcher, request: PageRequest) -> None:
+        self._pages = pages
+        self._request = request
+        self._coroutine = pages.answer(request, pages.read)
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         if getcoroutinestate(self._coroutine) != CORO_CREATED:
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._response = await self.pages.answer(self, self.pages.open)
+        self._response = await self._pages.answer(self._request, self._pages.open)
         return self._response
 
     async def __aexit__(self, *error: object) -> None:
@@ -194,7 +201,7 @@ class PageFetcher:
         has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
         self._options, self._total = self._completed({} if has_ours else {"headers": ours})
 
-    async def answer(self, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
 
         Args:
@@ -205,11 +212,11 @@ class PageFetcher:
             UsageError: the response disallows a purpose of the gate's.
             as `read_page`.
         """
-        if fetch.turn is not None:
-            return await self._answer_within(fetch.turn, fetch, act)
-        if fetch.retries:
-            return await self._answer_with_retries(fetch, act)
-        return await act(self._attempt(fetch))
+        if request.turn is not None:
+            return await self._answer_within(request.turn, request, act)
+        if request.retries:
+            return await self._answer_with_retries(request, act)
+        return await act(self._attempt(request))
 
     async def read_page(self, attempt: Attempt) -> Response:
         """Return the page with its body, its turn over.
@@ -219,7 +226,7 @@ class PageFetcher:
             as `open_page`.
         """
         response = await self.open_page(attempt)
-        max_bytes = attempt.fetch.max_bytes or self._max_bytes
+        max_bytes = attempt.request.max_bytes or self._max_bytes
         if attempt.stream is None and response.content.total_bytes <= max_bytes:
             body = response.content.read_nowait(-1)
         else:
@@ -252,8 +259,8 @@ class PageFetcher:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `Turns.begin`.
         """
-        fetch, turn = attempt.fetch, attempt.turn
-        if fetch.turn is None and not self._turns.try_begin(turn):
+        request, turn = attempt.request, attempt.turn
+        if request.turn is None and not self._turns.try_begin(turn):
             await self._turns.begin(turn)
             attempt.waited += turn.waited
         task, fetches = turn.holder, self._fetches
@@ -263,11 +270,11 @@ class PageFetcher:
         self._timeouts.start(attempt, attempt.total)
         try:
             response = await self._session.request(
-                fetch.method,
+                request.method,
                 attempt.url,
-                allow_redirects=fetch.allow_redirects,
+                allow_redirects=request.allow_redirects,
                 # aiohttp raises at this one.
-                max_redirects=fetch.max_redirects + 1,
+                max_redirects=request.max_redirects + 1,
                 **attempt.options,
             )
         except BaseException as error:
@@ -299,7 +306,7 @@ class PageFetcher:
         return response
 
     async def _answer_within(
-        self, turn: Turn, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]
+        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
@@ -307,7 +314,7 @@ class PageFetcher:
         turn.holder = asyncio.current_task()
         self._held.add(turn)
         try:
-            attempt = self._attempt(fetch)
+            attempt = self._attempt(request)
             attempt.waited = turn.waited
             return await act(attempt)
         except BaseException:
@@ -316,18 +323,20 @@ class PageFetcher:
         finally:
             self._held.discard(turn)
 
-    async def _answer_with_retries(self, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+    async def _answer_with_retries(
+        self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
         `max_wait` counts from the first attempt.
         """
         now = self._turns.now
-        deadline_at = math.inf if fetch.max_wait is None else now() + fetch.max_wait
+        deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
         page: Page | None = None
         made, waited = 0, 0.0
         while True:
             made += 1
-            attempt = self._attempt(fetch)
+            attempt = self._attempt(request)
             attempt.waited = waited
             attempt.turn.max_wait = max(deadline_at - now(), 0.0)
             try:
@@ -381,31 +390,31 @@ class PageFetcher:
             return None
         next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
         is_too_long = max(pause, site.host.blocked_until_at - now) > site.options.max_block
-        return None if made > attempt.fetch.retries or is_too_long or next_at > deadline_at else pause
+        return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
 
     def close(self) -> None:
         """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
         self._is_closed.set()
 
-    def _attempt(self, fetch: PageFetch) -> Attempt:
+    def _attempt(self, request: PageRequest) -> Attempt:
         """Return an attempt whose turn has yet to begin, unless it is the caller's.
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
             OptionError: the User-Agent does not name our token.
         """
-        url, options, total, proxy = fetch.url, self._options, self._total, None
-        if fetch.options:
-            options, total = self._completed(fetch.options)
+        url, options, total, proxy = request.url, self._options, self._total, None
+        if request.options:
+            options, total = self._completed(request.options)
             proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
                 url = (parse_url(url) if isinstance(url, str) else url).extend_query(params)
-        turn = fetch.turn
+        turn = request.turn
         if turn is None:
-            turn = self._turns.make(url, fetch.priority, fetch.max_wait, proxy)
+            turn = self._turns.make(url, request.priority, request.max_wait, proxy)
         # A URL whose turn was made can be parsed.
-        return Attempt(fetch, URL(url), options, turn, total, self._timeouts)
+        return Attempt(request, URL(url), options, turn, total, self._timeouts)
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
         """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
@@ -436,7 +445,7 @@ class PageFetcher:
 class Attempt:
     """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
 
-    fetch: PageFetch
+    request: PageRequest
     url: URL
     """What is requested first."""
     options: RequestOptions

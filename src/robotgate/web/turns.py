@@ -27,7 +27,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.web.robots import Proxy, outage_of
 
 if TYPE_CHECKING:
@@ -144,9 +144,8 @@ class Turn(PacedTurn):
         pages = self.turns.pages
         if pages is None:
             raise GateClosedError
-        return PageFetch(
-            pages, self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self
-        )
+        request = PageRequest(self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self)
+        return PageFetch(pages, request)
 
     def headers(self, method: str = "GET") -> dict[str, str]:
         """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.

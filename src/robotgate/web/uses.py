@@ -17,7 +17,7 @@ from robotgate.errors import DisallowedError, ResponseTooLargeError, RobotGateEr
 from robotgate.options import StatusPolicy
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import MAX_REDIRECTS, Outcome, outcome_of
-from robotgate.web.fetch import Attempt, PageFetch, PageFetcher, RequestOptions, release
+from robotgate.web.fetch import Attempt, PageFetcher, PageRequest, RequestOptions, release
 from robotgate.web.response import Response
 from robotgate.web.robots import Flight, answer_of
 
@@ -70,13 +70,13 @@ class Uses:
             UsageError: it does; the body is withheld.
             whatever `read` raises.
         """
-        given = attempt.fetch.options
+        given = attempt.request.options
         options: RequestOptions = {}
         for name in _PASSED_ON:
             if name in given:
                 options[name] = given[name]
         if self._tdmrep:
-            await self._file_of(str(attempt.fetch.url), options)
+            await self._file_of(str(attempt.request.url), options)
         response = await read(attempt)
         if self._tdmrep:
             response.tdmrep = await self._file_of(response.verdict.url, options)
@@ -155,12 +155,12 @@ class Uses:
 
     async def _requested(self, url: str, options: RequestOptions, size: int) -> tuple[FetchResult, bool]:
         """Request a file. Return the result, and whether other crawlers that share the store would have it too."""
-        pages = self._pages
+        request = PageRequest(
+            url, "GET", options, size, allow_redirects=True, max_redirects=MAX_REDIRECTS, priority=_PRIORITY
+        )
         try:
             # Its own use is not checked.
-            response = await PageFetch(
-                pages, url, "GET", options, size, True, MAX_REDIRECTS, _PRIORITY, read=pages.read_page
-            )
+            response = await self._pages.answer(request, self._pages.read_page)
         except DisallowedError:
             return FetchResult(Outcome.LOST, Failure("robots.txt disallows the file"), url), False
         except ResponseTooLargeError:
