@@ -16,8 +16,9 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain, filterfalse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from robotgate.errors import InvalidURLError
 from robotgate.rules.normal import ESCAPED_MARK, ESCAPED_SLASH, normal_length, pattern_units, unescaped
@@ -36,6 +37,8 @@ _PIECE: Final = 15
 """What a text between two wildcards takes, however short it is: as long as so many bytes."""
 _FEW: Final = 100
 """Heads that are tried one after the other: so few are not worth sorting, which takes 160 ns a head."""
+_SCANS: Final = 8
+"""How often more heads are tried one after the other before they are sorted: that takes as long as nine such looks."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
@@ -138,22 +141,14 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
     """The path of a pattern that is an absolute URL of an origin; empty for any other."""
     match = _ABSOLUTE.fullmatch(value)
     with suppress(InvalidURLError):
-        if (
-            match
-            and origin
-            and Origin.of(match[1]) == (Origin.of(origin) if isinstance(origin, str) else origin)
-        ):
+        own = Origin.of(origin) if isinstance(origin, str) else origin
+        if match and Origin.of(match[1]) == own:
             return match[2] if match[2].startswith("/") else f"/{match[2]}"
     return ""
 
 
 def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[str, ...]:
-    """Patterns in their normal form, in units.
-
-    Args:
-        values: as written.
-        origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
-    """
+    """Patterns in their normal form, in units."""
     if not values or _NORMAL_LINES.fullmatch("\n".join(values)):
         return tuple(values)
     # "!" stands for a pattern that can never match.
@@ -163,6 +158,7 @@ def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[s
     return tuple([pattern_units(value) if odd else value for value, odd in zip(values, found, strict=True)])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Patterns:
     """The patterns of all rules of one kind, in their normal form and in the order of the rules.
 
@@ -172,44 +168,39 @@ class Patterns:
     for first.
     """
 
-    __slots__ = (
-        "_heads",
-        "_max_length",
-        "_sorted",
-        "_starred",
-        "_undecided",
-        "_wild",
-        "_wild_keys",
-        "few",
-        "keys",
-        "patterns",
-    )
+    patterns: tuple[str, ...]
+    few: tuple[str, ...] = field(default=(), init=False)
+    """The heads, unless they are many."""
+    keys: tuple[str, ...] = field(default=(), init=False)
+    """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "": it
+    is the first key if there are many heads."""
+    _heads: tuple[str, ...] = field(init=False)
+    """Without the wildcards at their ends."""
+    _starred: dict[str, str] = field(init=False)
+    """The patterns of the heads that had one."""
+    _sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = field(default=None, init=False)
+    """The heads, sorted, and the parent of each."""
+    _scans: int = field(default=0, init=False)
+    """How often many heads were tried one after the other."""
+    _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
+    """For each key, needles and wild patterns by turns."""
+    _wild_keys: tuple[str, ...] = field(init=False)
+    """A target that contains none of these matches no wild pattern."""
+    _max_length: int = field(default=MAX_SEARCHED, init=False)
+    """For no longer target can the limits count."""
+    _undecided: ClassVar = False
+    """Whether a pattern counts as matching that only the end of a very long target could tell."""
 
-    def __init__(self, patterns: tuple[str, ...], *, is_disallow: bool) -> None:
-        self.patterns = patterns
-        self._undecided = is_disallow
-        self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
-        """The heads, sorted, and the parent of each."""
-        self._heads = self.patterns
-        """Without the wildcards at their ends."""
-        self._starred = _NONE
-        """The patterns of the heads that had one."""
-        self.keys: tuple[str, ...] = ()
-        """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "":
-        it is the first key if there are many heads."""
-        self._wild: tuple[tuple[str, ...], ...] = ()
-        """For each key, needles and wild patterns by turns."""
-        self._max_length = MAX_SEARCHED
-        """For no longer target can the limits count."""
-        lines = "\n".join(patterns)
+    def __post_init__(self) -> None:
+        self._heads, self._starred = self.patterns, _NONE
+        lines = "\n".join(self.patterns)
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
-        self._wild_keys: tuple[str, ...] = self.keys
-        """A target that contains none of these matches no wild pattern."""
-        self.few = self._heads
-        """The heads, unless they are many."""
-        if len(self._heads) > _FEW:
-            self.few, self.keys, self._wild = (), ("", *self.keys), ((), *self._wild)
+        self._wild_keys = self.keys
+        if len(self._heads) <= _FEW:
+            self.few = self._heads
+        else:
+            self.keys, self._wild = ("", *self.keys), ((), *self._wild)
 
     def _index(self, lines: str) -> None:
         """Tell heads from wild patterns, and find needles and keys."""
@@ -217,9 +208,8 @@ class Patterns:
         starred: dict[str, str] = {}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         # A pattern that comes again is tried once.
-        marked = dict.fromkeys(
-            [each for mark in "*$%" if mark in lines for each in self.patterns if mark in each]
-        )
+        marks = [mark for mark in "*$%" if mark in lines]
+        marked = dict.fromkeys([each for mark in marks for each in self.patterns if mark in each])
         for pattern in marked:
             head, star, rest = pattern.partition("*")
             if star and not rest and "%" not in head:
@@ -247,9 +237,12 @@ class Patterns:
             target: with its query unescaped.
             key: the first of `keys` that it contains.
         """
-        if len(self._heads) > _FEW:
+        if len(self._heads) <= _FEW:
+            return any(self._matching(target, None, self.keys.index(key)))
+        if self._sorted or self._scans == _SCANS:
             return bool(self.best(target))
-        return any(self._matching(target, None, self.keys.index(key)))
+        self._scans += 1
+        return target.startswith(self._heads) or any(self._matching(target, None))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -321,6 +314,29 @@ class Patterns:
         ordered = sorted(set(self._heads))
         self._sorted = tuple(ordered), _parents(ordered)
         return self._sorted
+
+
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class DisallowPatterns(Patterns):
+    """The patterns of all Disallow rules, and beside them those of all Allow rules."""
+
+    allow: Patterns
+    _undecided: ClassVar = True
+
+
+def tables_of(values: Iterable[Sequence[str]], origin: Origin | str | None) -> DisallowPatterns:
+    """The tables of rules.
+
+    Args:
+        values: those of each kind, as written, in the order of `RuleKind`.
+        origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
+    """
+    allowed, disallowed = [read_patterns(each, origin) for each in values]
+    return DisallowPatterns(disallowed, Patterns(allowed) if allowed else NO_PATTERNS)
+
+
+NO_PATTERNS: Final = Patterns(())
+"""Few files have an Allow."""
 
 
 def _parents(heads: Sequence[str]) -> tuple[int, ...]:

@@ -40,13 +40,11 @@ _PLAIN_AUTHORITY: Final = re.compile(
     r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
-_SLASH_OR_BLANK: Final = re.compile(r"[/\s]")
-_BLANKS: Final = re.compile(r"[ \t]+")
 
 
 def product_token(agent: str) -> str:
     """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
-    return _SLASH_OR_BLANK.split(agent.strip(), 1)[0]
+    return re.split(r"[/\s]", agent.strip(), maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class RobotsTxt:
     @property
     def clean_params(self) -> tuple[CleanParam, ...]:
         """The Clean-param lines. Not in RFC 9309."""
-        words = (_BLANKS.split(value, 1) for value in self._values("clean-param"))
+        words = (re.split(r"[ \t]+", value, maxsplit=1) for value in self._values("clean-param"))
         return tuple(
             CleanParam(tuple(filter(None, parameters.split("&"))), "".join(path))
             for parameters, *path in words
@@ -146,11 +144,7 @@ class RobotsTxt:
                 scheme while the file's own URL is unknown.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        # Here, too, and not only in the method: this is all that most questions need.
-        target = url.removeprefix(self._site)
-        if is_plain_reference(target) and ("." not in target or "/." not in target):
-            return rules.allows_units(target)
-        return rules.allows_units(self._respelt(url, target))
+        return rules.allows_units(self.units_of(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -189,12 +183,8 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
         """
         target = url.removeprefix(self._site)
-        if is_plain_reference(target) and "/." not in target:
+        if is_plain_reference(target) and ("." not in target or "/." not in target):
             return target
-        return self._respelt(url, target)
-
-    def _respelt(self, url: str, target: str) -> str:
-        """As `units_of`, for a URL that need not be plain; `target` is what is left of it without `_site`."""
         if len(target) == len(url) or not target.startswith("/"):
             if url.startswith("/") and not url.startswith("//"):
                 return as_sent(url)

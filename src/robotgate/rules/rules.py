@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
-from robotgate.rules.match import Patterns, read_patterns
+from robotgate.rules.match import DisallowPatterns, tables_of
 from robotgate.rules.normal import (
     ESCAPED_MARK,
     ESCAPED_SLASH,
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from robotgate.rules.grammar import RequestRate, VisitTime
+    from robotgate.rules.match import Patterns
     from robotgate.urls import Origin
 
 
 _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
-_NO_PATTERNS: Final = Patterns((), is_disallow=False)
-"""The table of all rules that are none: few files have an Allow."""
+_TABLES: Final = WeakValueDictionary[bytes, DisallowPatterns]()
+"""By a digest of the rules as written: of 699 real files 154 have those of another."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -54,9 +57,10 @@ class GivenRules:
 
     rules: tuple[Rule, ...]
 
-    def values(self) -> list[list[str]]:
-        """The patterns as written: those of each kind."""
-        return [[pattern.replace("\n", "%0A") for pattern, _ in self.lines(kind)] for kind in RuleKind]
+    def tables(self, origin: Origin | str | None) -> DisallowPatterns:
+        """The patterns of the rules."""
+        written = [[pattern.replace("\n", "%0A") for pattern, _ in self.lines(kind)] for kind in RuleKind]
+        return tables_of(written, origin)
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -72,11 +76,19 @@ class WrittenRules:
     parts: tuple[tuple[int, int], ...]
     """The begin and end of each in the canonical form. Each part ends with a line feed."""
 
-    def values(self) -> list[list[str]]:
-        """The patterns as written: those of each kind."""
+    def tables(self, origin: Origin | str | None) -> DisallowPatterns:
+        """The patterns of the rules; files with the same rules share them."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self.parts])
-        return [_cleaned(rule.findall(text)) for rule in RULES.values()]
+        digest = blake2b(text.encode(), digest_size=16).digest()
+        tables = _TABLES.get(digest)
+        if tables is None:
+            values = [_cleaned(rule.findall(text)) for rule in RULES.values()]
+            tables = tables_of(values, origin)
+            # An absolute URL is a rule of its own origin only.
+            if not any("://" in "\n".join(written) for written in values):
+                _TABLES[digest] = tables
+        return tables
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -95,16 +107,14 @@ class WrittenRules:
 def _cleaned(values: list[str]) -> list[str]:
     """Values without their comments and blanks, as text."""
     written = "\n".join(values)
-    if "#" in written or " " in written or "\t" in written or not written.isascii():
-        return [text_of(value.partition("#")[0]) for value in values]
-    return values
+    is_bare = written.isascii() and not ("#" in written or " " in written or "\t" in written)
+    return values if is_bare else [text_of(value.partition("#")[0]) for value in values]
 
 
 class Rules:
     """The rules that bind one product token. Immutable."""
 
     __slots__ = (
-        "_allow",
         "_decisions",
         "_disallow",
         "_lines",
@@ -151,9 +161,8 @@ class Rules:
         self.warnings: Final = tuple(warnings)
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
-        self._allow = _NO_PATTERNS
-        self._disallow: Patterns | None = None
-        """None until both are read."""
+        self._disallow: DisallowPatterns | None = None
+        """None until the rules are read."""
         # Shared by all of which no reason was asked, as are most: an empty one each would take a fifth of the memory.
         self._decisions = _NO_DECISIONS
         self._lines = _NO_LINES
@@ -190,7 +199,7 @@ class Rules:
                 return True
         if target == ROBOTS_TXT:
             return True
-        allow = self._allow
+        allow = disallow.allow
         if not target.startswith(allow.few):
             for key in allow.keys:
                 if key in target:
@@ -212,10 +221,9 @@ class Rules:
         """Like `decide`, for the units of a target's normal form."""
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        exact = None
-        if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
-            target, exact = _loose_and_strict(target)
-        disallow, allow = self._disallow or self._read(), self._allow
+        target, exact = (target, None) if target.isascii() else _loose_and_strict(target)
+        disallow = self._disallow or self._read()
+        allow = disallow.allow
         best = allow.best(target, exact) if allow.patterns else "", disallow.best(target)
         decision = self._decisions.get(best)
         if decision is None:
@@ -248,25 +256,22 @@ class Rules:
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        disallow = self._disallow or self._read()
-        return all(pattern.startswith("!") for pattern in disallow.patterns)
+        return all(pattern.startswith("!") for pattern in (self._disallow or self._read()).patterns)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
         disallow = self._disallow or self._read()
-        allows_nothing = all(pattern.startswith("!") for pattern in self._allow.patterns)
+        allows_nothing = all(pattern.startswith("!") for pattern in disallow.allow.patterns)
         return allows_nothing and any(map(_EVERYTHING.fullmatch, disallow.patterns))
 
-    def _read(self) -> Patterns:
-        allowed, disallowed = [read_patterns(values, self._origin) for values in self._source.values()]
-        if allowed:
-            self._allow = Patterns(allowed, is_disallow=False)
-        disallow = self._disallow = Patterns(disallowed, is_disallow=True)
-        return disallow
+    def _read(self) -> DisallowPatterns:
+        self._disallow = tables = self._source.tables(self._origin)
+        return tables
 
     def __repr__(self) -> str:
-        count = sum(len(set(table.patterns)) for table in (self._disallow or self._read(), self._allow))
+        disallow = self._disallow or self._read()
+        count = sum(len(set(table.patterns)) for table in (disallow, disallow.allow))
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 

@@ -80,7 +80,7 @@ class RobotsStatements:
                 path, value = _split_path(record.value)
                 pattern = read_patterns([path.replace("\n", "%0A")], None)[0] if path else ""
                 self._lines[pattern].append((record, value))
-        self._patterns = Patterns(tuple(filter(None, self._lines)), is_disallow=False)
+        self._patterns = Patterns(tuple(filter(None, self._lines)))
         self._readings: dict[str, Reading] = {}
         self.for_every_path = _of_whole_site(robots, binding)
         """Statements for every path of the site: all but Content-Usage."""
