@@ -227,7 +227,7 @@ class Patterns:
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
-        cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
+        cost = 3 * len(lines) + (sum([2 * _cost(pattern) for pattern in marked]) if is_spelt else 0)
         self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
 
     def matches_further(self, target: str, key: str) -> bool:
@@ -322,17 +322,6 @@ class DisallowPatterns(Patterns):
 
     allow: Patterns
     _undecided: ClassVar = True
-
-
-def tables_of(values: Iterable[Sequence[str]], origin: Origin | str | None) -> DisallowPatterns:
-    """The tables of rules.
-
-    Args:
-        values: those of each kind, as written, in the order of `RuleKind`.
-        origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
-    """
-    allowed, disallowed = [read_patterns(each, origin) for each in values]
-    return DisallowPatterns(disallowed, Patterns(allowed) if allowed else NO_PATTERNS)
 
 
 NO_PATTERNS: Final = Patterns(())

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
-from robotgate.rules.match import DisallowPatterns, tables_of
+from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, read_patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
     ESCAPED_SLASH,
@@ -24,10 +25,9 @@ from robotgate.rules.normal import (
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from robotgate.rules.grammar import RequestRate, VisitTime
-    from robotgate.rules.match import Patterns
     from robotgate.urls import Origin
 
 
@@ -35,6 +35,8 @@ _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
 _TABLES: Final = WeakValueDictionary[bytes, DisallowPatterns]()
 """By a digest of the rules as written: of 699 real files 154 have those of another."""
+_MAX_SHARED: Final = 4_096
+"""Characters of rules. Longer ones are seldom those of another file."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -59,8 +61,8 @@ class GivenRules:
 
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules."""
-        written = [[pattern.replace("\n", "%0A") for pattern, _ in self.lines(kind)] for kind in RuleKind]
-        return tables_of(written, origin)
+        written = {kind: [path.replace("\n", "%0A") for path, _ in self.lines(kind)] for kind in RuleKind}
+        return _tables_of(written, origin)
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -80,13 +82,19 @@ class WrittenRules:
         """The patterns of the rules; files with the same rules share them."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self.parts])
-        digest = blake2b(text.encode(), digest_size=16).digest()
+        digest = blake2b(text.encode(), digest_size=16).digest() if len(text) <= _MAX_SHARED else b""
         tables = _TABLES.get(digest)
         if tables is None:
-            values = [_cleaned(rule.findall(text)) for rule in RULES.values()]
-            tables = tables_of(values, origin)
+            written: dict[RuleKind, list[str]] = {kind: rule.findall(text) for kind, rule in RULES.items()}
+            lines = "\n".join(chain.from_iterable(written.values()))
+            if "#" in lines or " " in lines or "\t" in lines or not lines.isascii():
+                written = {
+                    kind: [text_of(value.partition("#")[0]) for value in values]
+                    for kind, values in written.items()
+                }
+            tables = _tables_of(written, origin)
             # An absolute URL is a rule of its own origin only.
-            if not any("://" in "\n".join(written) for written in values):
+            if digest and "://" not in lines:
                 _TABLES[digest] = tables
         return tables
 
@@ -104,11 +112,10 @@ class WrittenRules:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
-def _cleaned(values: list[str]) -> list[str]:
-    """Values without their comments and blanks, as text."""
-    written = "\n".join(values)
-    is_bare = written.isascii() and not ("#" in written or " " in written or "\t" in written)
-    return values if is_bare else [text_of(value.partition("#")[0]) for value in values]
+def _tables_of(written: Mapping[RuleKind, Sequence[str]], origin: Origin | str | None) -> DisallowPatterns:
+    allowed = read_patterns(written[RuleKind.ALLOW], origin)
+    disallowed = read_patterns(written[RuleKind.DISALLOW], origin)
+    return DisallowPatterns(disallowed, Patterns(allowed) if allowed else NO_PATTERNS)
 
 
 class Rules:
