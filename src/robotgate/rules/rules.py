@@ -35,8 +35,6 @@ _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
 _TABLES: Final = WeakValueDictionary[bytes, DisallowPatterns]()
 """By a digest of the rules as written: of 699 real files 154 have those of another."""
-_MAX_SHARED: Final = 4_096
-"""Characters of rules. Longer ones are seldom those of another file."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -82,7 +80,7 @@ class WrittenRules:
         """The patterns of the rules; files with the same rules share them."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self.parts])
-        digest = blake2b(text.encode(), digest_size=16).digest() if len(text) <= _MAX_SHARED else b""
+        digest = blake2b(text.encode(), digest_size=16).digest()
         tables = _TABLES.get(digest)
         if tables is None:
             written: dict[RuleKind, list[str]] = {kind: rule.findall(text) for kind, rule in RULES.items()}
@@ -94,7 +92,7 @@ class WrittenRules:
                 }
             tables = _tables_of(written, origin)
             # An absolute URL is a rule of its own origin only.
-            if digest and "://" not in lines:
+            if "://" not in lines:
                 _TABLES[digest] = tables
         return tables
 
