@@ -149,7 +149,7 @@ class PacedTurn:
     deadline_at: float = math.inf
     """It must be granted by this instant; infinity waits however long."""
     arrival: int = 0
-    """Its place in the order of arrival, from 1; 0 until it has to wait. Waiting again keeps it."""
+    """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
     state: TurnState = NEW
     granted: asyncio.Future[None] | None = None
     began_at: float = 0.0

@@ -221,6 +221,8 @@ class Scheduler:
             or self.save_error is not None
         ):
             return False
+        if not turn.arrival:
+            turn.arrival = next(self._arrivals)
         turn.holder = asyncio.current_task(self.loop)
         host.open += (turn,)
         permits.held.add(turn)
