@@ -1,8 +1,8 @@
 """Matching (RFC 9309 §2.2.2, §2.2.3): whether one of many patterns matches a target, and which one is best.
 
 `matches` defines what one pattern matches; `Patterns` answers for all patterns of one kind. A crawl asks few questions
-of most files, so the patterns are tried one after the other as they are read. They are sorted, at the first need, where
-they are many, or where the longest that matches is asked for. A property test holds both to the same answers.
+of most files, so the patterns are tried one after the other as they are read. They are sorted where they are many and
+were asked often, or where the longest that matches is asked for. A property test holds both to the same answers.
 
 Everything here is in units (see `normal`). A wildcard pattern is matched by substring searches from left to right,
 none of which goes back; text of a site never becomes a regular expression. The work for one question is limited: only

@@ -86,10 +86,8 @@ class WrittenRules:
             written: dict[RuleKind, list[str]] = {kind: rule.findall(text) for kind, rule in RULES.items()}
             lines = "\n".join(chain.from_iterable(written.values()))
             if "#" in lines or " " in lines or "\t" in lines or not lines.isascii():
-                written = {
-                    kind: [text_of(value.partition("#")[0]) for value in values]
-                    for kind, values in written.items()
-                }
+                for values in written.values():
+                    values[:] = [text_of(value.partition("#")[0]) for value in values]
             tables = _tables_of(written, origin)
             # An absolute URL is a rule of its own origin only.
             if "://" not in lines:
