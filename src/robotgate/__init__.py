@@ -12,11 +12,9 @@ The way of one request, from the call down and back up::
     Turns.end, Host.end        web/turns, pace/host   the body has come: the next request is due after the delay
     Persistence                web/persistence  twice a second, all changes go to the store
 
-docs/design.md has a picture of it. At import, packages use only those named before them: the modules of the root
-(errors, urls, options and others); rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe,
-testing, signing, integrations, demo, status and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`,
-`pace.scheduler`, `web.turns`, `web.fetch`, `web.middleware`, `web.cache`, `web.robots`, `stores.base`,
-`web.persistence`, `gate`, in this order.
+docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
+them: the modules of the root (errors, urls, options and others), rules and usage, which are one level; pace; sites;
+stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo, status and cli.
 """
 
 from importlib.metadata import version

@@ -1,8 +1,9 @@
 """One host: its state, its limits, the turns that wait for it and those that are open.
 
-Everything that shares a pace key is one `Host`. Its origins each have a `PacedOrigin`. Both are mutable and do no I/O:
-every method takes `now` (seconds since the epoch). A start needs a free slot, the instant that state, delay, hours,
-blocks and quotas agree on, and, where starts are metered, a token of the `AsyncLimiter`.
+Everything that shares a pace key is one `Host`. Its origins each have a `PacedOrigin`. Both are mutable and do no I/O.
+Methods that need the time take `now` (seconds since the epoch); only a lease and the limiter have clocks of their own.
+A start needs a free slot, the instant that state, delay, hours, blocks and quotas agree on, and, where starts are
+metered, a token of the `AsyncLimiter`.
 """
 
 from __future__ import annotations
@@ -375,8 +376,11 @@ class Host:
             at = now
         return _within_hours(paced, at, ahead=ahead) if self.has_hours else at
 
-    def due_at(self) -> float:
-        """Return when the next request may start as far as all processes know that share the host."""
+    def shared_due_at(self) -> float:
+        """Return when the delay and the server's block let the next request start: what every process knows of it.
+
+        Quotas, outages, hours and the operator's blocks may make it later here.
+        """
         return max(self.last_visit_at + self.delay, self.next_allowed_at, self.blocked_until_at)
 
     def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
@@ -506,7 +510,7 @@ class Host:
     def note_answer(
         self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
-        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures.
+        """Take in a status: 429 and 503 block the host; a good answer long after the last block resets its failures.
 
         Args:
             retry_after: the seconds that Retry-After asks for; None when it does not say.
@@ -568,7 +572,7 @@ class Host:
             not self.open
             and not self.has_waiters()
             and (is_saved or is_served(self.snapshot(), now=now))
-            and self.due_at() - now <= CLOCK_GRAIN
+            and self.shared_due_at() - now <= CLOCK_GRAIN
             and (self.window is None or self.window.served_at() - now <= CLOCK_GRAIN)
         )
 

@@ -1,8 +1,8 @@
 """Which waiting turn is granted next, over all hosts, with one timer.
 
-A turn is granted once, when everything it needs is there: its host's slot and instant, a permit, the total rate. No
-turn holds a host while it waits for a permit. Hosts with waiters stand in one heap by the instant at which the first of
-their turns may start; hosts that could start but for a permit stand in the queue of that permit.
+A turn is granted when everything it needs is there: its host's slot and instant, its quota, a permit, the total rate.
+No turn holds a host while it waits for a permit. One heap has the instants at which hosts are looked at again, and the
+deadlines of turns. Hosts that could start but for a permit or the total rate stand in a queue of `Permits`.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ MAX_SCANNED: Final = 1024
 class Permits:
     """At most so many turns open at once, over all hosts.
 
-    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit wait here, by
-    the arrival of that turn.
+    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit or the total
+    rate wait here, by the arrival of that turn.
     """
 
     __slots__ = ("held", "total", "waiting")
@@ -123,9 +123,9 @@ class Totals:
     bytes_read: int = 0
     """By turns that have ended."""
     refused: int = 0
-    """Turns that rules refused."""
+    """Turns that rules refused: the event `VerdictRefused`."""
     turned_away: int = 0
-    """Turns that were refused for another reason."""
+    """Turns that were refused for another reason: the event `TurnRefused`."""
 
 
 class Scheduler:
@@ -161,7 +161,7 @@ class Scheduler:
         self.changed: set[Host] = set()
         """Hosts whose state a store does not know yet."""
         self.unowned: set[Host] = set()
-        """Hosts with waiters that this process has to obtain, or load, first: `Persistence` does."""
+        """Hosts with waiters that `Persistence` has to obtain, or load, before their turns are granted."""
         self.totals = Totals()
         self.leaving: list[Host] = []
         """Hosts that another process asks for, and that no turn uses any more: `Persistence` hands them on."""
@@ -406,10 +406,10 @@ class Scheduler:
                     self.unowned.add(host)
                     self.has_transfers.set()
                 return
-            due_at = host.due_at()
-            if host.waiters and due_at - now > CLOCK_GRAIN and not host.is_wanted:
+            host_due_at = host.shared_due_at()
+            if host.waiters and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:
                 # No turn of any origin starts earlier: which one is next need not be known before.
-                self._wake_at(host, due_at, now)
+                self._wake_at(host, host_due_at, now)
                 return
             found = host.next_turn(now)
             if found is None:
@@ -417,7 +417,8 @@ class Scheduler:
             at, _, turn = found
             if at > now:
                 self._wake_at(host, at, now)
-                if host.is_wanted and at - due_at > CLOCK_GRAIN:
+                # A quota or an outage holds it back here: another process may go.
+                if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
                     self._hand_over(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():
@@ -637,7 +638,7 @@ class Scheduler:
         self.dispatch(host, self.now())
 
     def _hand_over(self, host: Host) -> None:
-        """Hand a host that is wanted over, unless a turn is open: another process may be able to use it now."""
+        """Hand over a host that is wanted, unless a turn is open: another process may be able to use it now."""
         if host.is_wanted and not host.open:
             host.lease = NOT_OWNED
             host.is_wanted = False

@@ -1,7 +1,7 @@
 """The arithmetic of politeness: what is known of a host, and when it may be visited next.
 
-Every instant only ever moves later: nothing a server sends, and no order of events, makes a visit come sooner than it
-was due. `pace.host` has what an answer does to a host.
+Nothing a server sends, and no order of events, makes a visit come sooner than it was due: instants only move later.
+Only `restored` moves them back, by as much as the clock was set back. `pace.host` has what an answer does to a host.
 
 `Circuit` tells whether one origin can be reached. During an outage no request is sent, until after a pause a single one
 tries. A circuit belongs to an origin and not to a host: a refused port says nothing about another port. It is kept in

@@ -32,9 +32,9 @@ MAX_SEARCHED: Final = 8_192
 MAX_WORK: Final = 100_000_000
 """Compared bytes in one look through the patterns, at most: less than 0.05 s."""
 _SLOW: Final = 200
-"""How many times as long as `matches` the function `_matches_spelt` takes for a byte."""
+"""A byte takes `_matches_spelt` so many times as long as `matches`."""
 _PIECE: Final = 15
-"""What a text between two wildcards takes, however short it is: as long as so many bytes."""
+"""A text between two wildcards costs as much as so many bytes more, however short it is."""
 _FEW: Final = 100
 """Heads that are tried one after the other: so few are not worth sorting, which takes 160 ns a head."""
 _SCANS: Final = 8
@@ -55,7 +55,7 @@ def matches(pattern: str, target: str, exact: str | None = None, undecided: bool
     """Whether a pattern matches a target.
 
     Args:
-        pattern: as in `Patterns`.
+        pattern: in units of its normal form.
         target: with slashes and question marks unescaped in its query.
         exact: for an Allow, the target with its query as written, if that differs. A ``/`` in the path of the pattern
             does not match an escaped one in the query.
@@ -283,7 +283,7 @@ class Patterns:
         )
 
     def _matching(self, target: str, exact: str | None, first: int = 0) -> Iterator[str]:
-        """The wild patterns that match, of the keys from the first that is in the target."""
+        """The wild patterns that match. The target contains none of the keys before index `first`."""
         if exact is not None or len(target) > self._max_length:
             yield from self._affordable(target, exact)
             return
@@ -295,7 +295,7 @@ class Patterns:
                         yield pattern
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
-        """The wild patterns that match, of those to try up to `MAX_WORK`; the next of a Disallow counts as a match."""
+        """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
         turns = chain.from_iterable(self._wild)
         for needle, pattern in zip(turns, turns, strict=True):

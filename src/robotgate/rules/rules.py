@@ -72,7 +72,7 @@ class WrittenRules:
     """Rules in the text of a file: parts of its canonical form, one after the other."""
 
     file: bytes | str
-    """As served, or its canonical form. It is kept, not copied: most rules are read once."""
+    """As served, or its canonical form. That of bytes is made anew for each reading: most rules are read once."""
     parts: tuple[tuple[int, int], ...]
     """The begin and end of each in the canonical form. Each part ends with a line feed."""
 
@@ -165,7 +165,7 @@ class Rules:
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
         self._disallow: DisallowPatterns | None = None
-        """None until the rules are read."""
+        """The patterns, with those of Allow beside them; None until the rules are read."""
         # Shared by all of which no reason was asked, as are most: an empty one each would take a fifth of the memory.
         self._decisions = _NO_DECISIONS
         self._lines = _NO_LINES
@@ -259,6 +259,7 @@ class Rules:
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
+        # "!" begins a pattern that can never match.
         return all(pattern.startswith("!") for pattern in (self._disallow or self._read()).patterns)
 
     @property

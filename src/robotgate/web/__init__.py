@@ -4,13 +4,12 @@
 
     turns        from a URL to a turn that has begun, and to its end
     middleware   `gate.middleware`: a session's requests, each hop and attempt in a turn
-    fetch        `gate.fetch`: a request of a session, read to its end
+    fetch        `gate.fetch`: a request of a session, read to its end, and whether it is sent again
     response     what it returns
     ready        `gate.ready`: many URLs, as their hosts become due
     cache        the sites in memory: robots.txt requested once, renewed, evicted
     robots       one robots.txt over the network
     uses         `purposes` and `tdmrep`: what a site says about the use of its pages
-    retries      whether a request is sent again, and when
     awaited      answers that must be awaited
     stats        what a gate has done and does now
     connector    sockets, and the addresses of names

@@ -183,7 +183,7 @@ class SiteCache:
         Raises:
             as `known`.
         """
-        # Expired soon, it is requested again in the background.
+        # If it expires soon, robots.txt is requested again in the background.
         self.fresh(site)
         if not self._is_usable(site.record):
             await self._ask(site, None)

@@ -151,7 +151,7 @@ class PageFetch(Pending[Response]):
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         if getcoroutinestate(self._coroutine) != CORO_CREATED:
-            raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
+            raise RuntimeError("a fetch is awaited or entered once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
         self._response = await self._pages.answer(self._request, self._pages.open)
@@ -310,7 +310,9 @@ class PageFetcher:
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
-            raise RuntimeError("a turn that has begun is one request: enter it first, and fetch once")
+            raise RuntimeError(
+                "this turn has not begun, or has sent its request: enter it first, and fetch once"
+            )
         turn.holder = asyncio.current_task()
         self._held.add(turn)
         try:
@@ -513,7 +515,7 @@ class TotalTimeouts:
             self._timer.set(left)
 
     def stop(self, attempt: Attempt) -> float:
-        """Return when an attempt would have expired: it will not."""
+        """Stop an attempt's timeout; return when it would have expired."""
         return self._expires_at.pop(attempt, math.inf)
 
     def _expire(self) -> None:

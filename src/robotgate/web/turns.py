@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from robotgate.web.fetch import PageFetcher, RequestOptions
 
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
-"""Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
+"""Errors that are reported as `TurnRefused` and counted as `Totals.turned_away`; a `DisallowedError` is reported as
+`VerdictRefused`."""
 
 
 class Turn(PacedTurn):
@@ -262,7 +263,7 @@ class Turns:
     def make(
         self, url: str | URL, priority: int = 0, max_wait: float | None = None, proxy: Proxy | None = None
     ) -> Turn:
-        """Return a turn of a URL, which has yet to begin; `Turn` describes the arguments.
+        """Return a turn of a URL, which has yet to begin; `priority` and `max_wait` are those of `RobotGate.turn`.
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `locate`.
@@ -367,6 +368,7 @@ class Turns:
         left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
+        # Past the deadline it waits at most twice, for what is under way: the store's answer, then a response.
         for _ in range(3):
             try:
                 async with asyncio.timeout(left):
