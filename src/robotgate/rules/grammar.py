@@ -103,14 +103,13 @@ def canonical(body: bytes) -> str:
     window = readable(body)
     if b"\r" in window:
         # A CR without LF becomes LF; then every other CR can go.
-        window = _LONE_CR.sub(b"\n", window).replace(b"\r", b"")
-    text = f"\n{window.decode('latin-1')}\n"
-    if "\0" in text:
-        text = text.replace("\0", "#")
+        window = (_LONE_CR.sub(b"\n", window) if _LONE_CR.search(window) else window).replace(b"\r", b"")
+    text = f"\n{window.decode('latin-1')}\n".replace("\0", "#")
     # A line that is too long fills one of these blocks. To look for them is several times faster than the expression.
-    blocks = range(0, len(text) - _BLOCK, _BLOCK)
-    has_long_line = any(text.find("\n", begin, begin + _BLOCK) < 0 for begin in blocks)
-    return _LONG_LINE.sub(_shortened, text) if has_long_line else text
+    for begin in range(0, len(text) - _BLOCK, _BLOCK):
+        if text.find("\n", begin, begin + _BLOCK) < 0:
+            return _LONG_LINE.sub(_shortened, text)
+    return text
 
 
 def readable(body: bytes) -> bytes:
@@ -180,8 +179,10 @@ LINE: Final = re.compile(_BEGIN + _NAMED_OR_TWO_WORDS)
 """A line with content. Groups: name and value; or the first and last word of a line of two words without a colon."""
 AGENT_OR_PACE_LINE: Final = re.compile(rf"{_BEGIN}(?=[UuCcRrVv]){_NAMED_OR_TWO_WORDS}")
 """The same of all lines that may say whose group it is and how fast it may be read, and of some others."""
-AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
-"""A User-agent line. Group: its value."""
+HEAD_LINE: Final = re.compile(
+    rf"{_BEGIN}(?=[UuCcRrVv])(?:{_named(Field.USER_AGENT)}{_VALUE}|{_named(*PACE_FIELDS.values())})"
+)
+"""A User-agent line, or the beginning of one that asks for a speed. Group: the value of the User-agent line."""
 RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
 RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for kind in RuleKind}

@@ -1,8 +1,8 @@
 """Matching (RFC 9309 §2.2.2, §2.2.3): whether one of many patterns matches a target, and which one is best.
 
 `matches` defines what one pattern matches; `Patterns` answers for all patterns of one kind. A crawl asks few questions
-of most files, so the patterns are tried one after the other as they are read. They are sorted where they are many and
-were asked often, or where the longest that matches is asked for. A property test holds both to the same answers.
+of most files, so the patterns are tried one after the other as they are read. They are sorted when the longest that
+matches was asked for several times. A property test holds both to the same answers.
 
 Everything here is in units (see `normal`). A wildcard pattern is matched by substring searches from left to right,
 none of which goes back; text of a site never becomes a regular expression. The work for one question is limited: only
@@ -36,14 +36,15 @@ _SLOW: Final = 200
 _PIECE: Final = 15
 """A text between two wildcards costs as much as so many bytes more, however short it is."""
 _FEW: Final = 100
-"""Heads that are tried one after the other: so few are not worth sorting, which takes 160 ns a head."""
+"""So few heads are compared in one call, also when they are sorted."""
 _SCANS: Final = 8
-"""How often more heads are tried one after the other before they are sorted: that takes as long as nine such looks."""
+"""How often all heads are tried for the longest that matches, before they are sorted: that takes 160 ns a head, as long
+as five such looks."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
-_NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
-"""Patterns, one in a line, that are their own normal form, in units too."""
+are_normal: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+").fullmatch
+"""Whether patterns, one in a line, are their own normal form, in units too."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _PLAIN: Final = re.sub(rb"[^!&-;=?-Z_a-z~*]", b"", bytes(range(256)))
 """The bytes that are the same in the normal form of every pattern."""
@@ -109,10 +110,8 @@ def _matches_spelt(pattern: str, target: str, *, undecided: bool) -> bool:
 
 def _means(unit: str, byte: str, in_query: bool, in_pattern_query: bool) -> bool:  # noqa: FBT001 -- Called by position only.
     """Whether a unit of a pattern matches a unit of a target."""
-    if unit == byte:
+    if unit == byte or (unit == "%" and byte > "\x7f"):
         return True
-    if unit == "%":
-        return byte > "\x7f"
     if not in_query or unescaped(unit) != unescaped(byte):
         return False
     # Only the raw slash of a pattern's path is strict, for an Allow: the query of a Disallow's target is unescaped.
@@ -141,21 +140,18 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
     """The path of a pattern that is an absolute URL of an origin; empty for any other."""
     match = _ABSOLUTE.fullmatch(value)
     with suppress(InvalidURLError):
-        own = Origin.of(origin) if isinstance(origin, str) else origin
-        if match and Origin.of(match[1]) == own:
+        if match and Origin.of(match[1]) == (Origin.of(origin) if isinstance(origin, str) else origin):
             return match[2] if match[2].startswith("/") else f"/{match[2]}"
     return ""
 
 
 def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[str, ...]:
     """Patterns in their normal form, in units."""
-    if not values or _NORMAL_LINES.fullmatch("\n".join(values)):
-        return tuple(values)
     # "!" stands for a pattern that can never match.
     values = [value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values]
-    # What is odd in each of them: one look at all, because mostly few are.
+    # What is odd in each of them: one look at all, because mostly few are. Of no values, it has one.
     found = "\n".join(values).encode(errors="surrogatepass").translate(None, _PLAIN).split(b"\n")
-    return tuple([pattern_units(value) if odd else value for value, odd in zip(values, found, strict=True)])
+    return tuple([pattern_units(value) if odd else value for value, odd in zip(values, found)])  # noqa: B905
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -181,7 +177,7 @@ class Patterns:
     _sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = field(default=None, init=False)
     """The heads, sorted, and the parent of each."""
     _scans: int = field(default=0, init=False)
-    """How often many heads were tried one after the other."""
+    """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
     """For each key, needles and wild patterns by turns."""
     _wild_keys: tuple[str, ...] = field(init=False)
@@ -211,11 +207,11 @@ class Patterns:
         marks = [mark for mark in "*$%" if mark in lines]
         marked = dict.fromkeys([each for mark in marks for each in self.patterns if mark in each])
         for pattern in marked:
-            head, star, rest = pattern.partition("*")
-            if star and not rest and "%" not in head:
-                starred[head] = pattern
+            trimmed = pattern.rstrip("*$")
+            needle = trimmed.rpartition("*")[2]
+            if len(needle) == len(trimmed) == len(pattern) - 1 and pattern[-1] == "*" and "%" not in needle:
+                starred[needle] = pattern
                 continue
-            needle = pattern.rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or is_spelt:
                 pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
                 # Of equally long ones the last: the first may be a slash, which every target has.
@@ -239,10 +235,7 @@ class Patterns:
         """
         if len(self._heads) <= _FEW:
             return any(self._matching(target, None, self.keys.index(key)))
-        if self._sorted or self._scans == _SCANS:
-            return bool(self.best(target))
-        self._scans += 1
-        return target.startswith(self._heads) or any(self._matching(target, None))
+        return bool(self.best(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -251,9 +244,10 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        best = ""
-        # So few are not sorted before one of them matches.
-        if self._sorted or not self.few or target.startswith(self.few):
+        if self._sorted is None and self._scans < _SCANS:
+            self._scans += 1
+            best = max(filter(target.startswith, self._heads), key=len, default="")
+        else:
             heads, parents = self._sorted or self._sort()
             # The longest head is the nearest before the target, or a head of that.
             at = bisect_right(heads, target) - 1

@@ -28,18 +28,18 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import (
-    AGENT_LINE,
     AGENT_OR_PACE_LINE,
     DROPPED,
     EVERYBODY,
+    HEAD_LINE,
     LINE,
-    PACE_FIELDS,
     RULE_LINE,
     Field,
     canonical,
@@ -51,7 +51,7 @@ from robotgate.rules.grammar import (
     text_of,
 )
 from robotgate.rules.normal import with_query_unescaped
-from robotgate.rules.rules import Decision, Rules, WrittenRules
+from robotgate.rules.rules import ALLOW_ALL, Decision, Rules, WrittenRules
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
@@ -233,38 +233,41 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         origin: the origin of the file, or any URL of it; None if unknown.
     """
     text = canonical(file) if isinstance(file, bytes) else file
-    lines = list(AGENT_LINE.finditer(text))
-    agents_lower = [line[1].lower() for line in lines]
+    lines = list(HEAD_LINE.finditer(text))
+    values = [line[1] for line in lines]
+    pace_lines: list[int] = []
+    if None in values:
+        pace_lines = [line.start() for line in lines if line[1] is None]
+        lines = [line for line in lines if line[1] is not None]
+        values = [line[1] for line in lines]
+    every = "\n".join(values).lower()
     for binding in (token, EVERYBODY):
-        # The first test finds most that do not name it, and is faster.
-        naming = [
-            index
-            for index, agent in enumerate(agents_lower)
-            if agent.startswith(binding) and names(lines[index][1], binding)
-        ]
+        # Few files name the token: one look tells.
+        agents_lower = enumerate(every.split("\n") if binding in every else ())
+        naming = [at for at, agent in agents_lower if agent.startswith(binding) and names(agent, binding)]
         if naming:
             break
     else:
-        return Rules(())
+        return ALLOW_ALL
     parts: list[tuple[int, int]] = []
     agents: list[str] = []
     paces: list[Pace] = []
     misread: dict[str, list[Record]] = {}
     for first, last in _runs(text, lines, naming):
-        begin = lines[last].end()
         # The text below the run includes the line feed before the next User-agent line.
         end = lines[last + 1].start() + 1 if last + 1 < len(lines) else len(text)
-        parts.append((begin, end))
-        below = text[lines[first].end() : end].lower()
-        if any(name in below for name in PACE_FIELDS):
+        parts.append((lines[last].end(), end))
+        if pace_lines and bisect(pace_lines, lines[first].start()) < bisect(pace_lines, end):
             group = parse_text(text, lines[first].start(), end, AGENT_OR_PACE_LINE).groups[0]
             agents += group.agents
             paces += [pace for pace in group.paces if any(names(agent, binding) for agent in pace.agents)]
             for problem, record in _misread(group, binding):
                 misread.setdefault(problem, []).append(record)
         else:
-            agents += [text_of(line[1]) for line in lines[first : last + 1] if line[1] != DROPPED]
+            agents += [text_of(value) for value in values[first : last + 1] if value != DROPPED]
     rules, named = WrittenRules(file, tuple(parts)), filter(None, dict.fromkeys(agents))
+    if not pace_lines:
+        return Rules(rules, agents=named, origin=origin)
     return Rules(
         rules,
         agents=named,

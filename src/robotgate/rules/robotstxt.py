@@ -44,7 +44,7 @@ _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
 
 def product_token(agent: str) -> str:
     """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
-    return re.split(r"[/\s]", agent.strip(), maxsplit=1)[0]
+    return (agent.partition("/")[0].split() or [""])[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
-from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, read_patterns
+from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, are_normal, read_patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
     ESCAPED_SLASH,
@@ -25,7 +25,7 @@ from robotgate.rules.normal import (
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
-_TABLES: Final = WeakValueDictionary[bytes, DisallowPatterns]()
+_TABLES: Final[dict[bytes, ref[DisallowPatterns]]] = {}
 """By a digest of the rules as written: of 699 real files 154 have those of another."""
+_MAX_TABLES: Final = 10_000
+"""How many of them are noted, those of forgotten files included."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -59,8 +61,8 @@ class GivenRules:
 
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules."""
-        written = {kind: [path.replace("\n", "%0A") for path, _ in self.lines(kind)] for kind in RuleKind}
-        return _tables_of(written, origin)
+        written = [[path.replace("\n", "%0A") for path, _ in self.lines(kind)] for kind in RuleKind]
+        return _tables_of(*(read_patterns(values, origin) for values in written))
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -81,17 +83,20 @@ class WrittenRules:
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self.parts])
         digest = blake2b(text.encode(), digest_size=16).digest()
-        tables = _TABLES.get(digest)
+        tables = _TABLES[digest]() if digest in _TABLES else None
         if tables is None:
-            written: dict[RuleKind, list[str]] = {kind: rule.findall(text) for kind, rule in RULES.items()}
-            lines = "\n".join(chain.from_iterable(written.values()))
-            if "#" in lines or " " in lines or "\t" in lines or not lines.isascii():
-                for values in written.values():
-                    values[:] = [text_of(value.partition("#")[0]) for value in values]
-            tables = _tables_of(written, origin)
+            written: list[Sequence[str]] = [rule.findall(text) for rule in RULES.values()]
+            lines = "\n".join(chain.from_iterable(written))
+            if not are_normal(lines):
+                if "#" in lines or " " in lines or "\t" in lines or not lines.isascii():
+                    written = [[text_of(value.partition("#")[0]) for value in values] for values in written]
+                written = [read_patterns(values, origin) for values in written]
+            tables = _tables_of(*written)
             # An absolute URL is a rule of its own origin only.
             if "://" not in lines:
-                _TABLES[digest] = tables
+                if len(_TABLES) >= _MAX_TABLES:
+                    _TABLES.clear()
+                _TABLES[digest] = ref(tables)
         return tables
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
@@ -108,10 +113,8 @@ class WrittenRules:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
-def _tables_of(written: Mapping[RuleKind, Sequence[str]], origin: Origin | str | None) -> DisallowPatterns:
-    allowed = read_patterns(written[RuleKind.ALLOW], origin)
-    disallowed = read_patterns(written[RuleKind.DISALLOW], origin)
-    return DisallowPatterns(disallowed, Patterns(allowed) if allowed else NO_PATTERNS)
+def _tables_of(allowed: Sequence[str], disallowed: Sequence[str]) -> DisallowPatterns:
+    return DisallowPatterns(tuple(disallowed), Patterns(tuple(allowed)) if allowed else NO_PATTERNS)
 
 
 class Rules:
