@@ -179,7 +179,7 @@ class Patterns:
     _scans: int = field(default=0, init=False)
     """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
-    """For each key, needles and wild patterns by turns."""
+    """For each key, needles and wild patterns by turns; an empty pattern is one that its needle decides."""
     _wild_keys: tuple[str, ...] = field(init=False)
     """A target that contains none of these matches no wild pattern."""
     _max_length: int = field(default=MAX_SEARCHED, init=False)
@@ -217,7 +217,8 @@ class Patterns:
                 # Of equally long ones the last: the first may be a slash, which every target has.
                 needle = max(reversed(pieces), key=len)
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
-            groups[key] += needle, pattern
+            # A target begins with a slash: if it contains any other needle, it matches a slash, a wildcard and that.
+            groups[key] += needle, "" if pattern == f"/*{needle}" and needle[0] != "/" else pattern
         self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
         self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
@@ -226,16 +227,13 @@ class Patterns:
         cost = 3 * len(lines) + (sum([2 * _cost(pattern) for pattern in marked]) if is_spelt else 0)
         self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
 
-    def matches_further(self, target: str, key: str) -> bool:
-        """Whether a pattern matches a target that begins with none of `few`.
+    def matches_further(self, target: str) -> bool:
+        """Whether a pattern matches a target that begins with none of `few` and contains one of `keys`.
 
         Args:
             target: with its query unescaped.
-            key: the first of `keys` that it contains.
         """
-        if len(self._heads) <= _FEW:
-            return any(self._matching(target, None, self.keys.index(key)))
-        return bool(self.best(target))
+        return bool(self._matching(target) if len(self._heads) <= _FEW else self.best(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -276,17 +274,18 @@ class Patterns:
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _matching(self, target: str, exact: str | None, first: int = 0) -> Iterator[str]:
-        """The wild patterns that match. The target contains none of the keys before index `first`."""
+    def _matching(self, target: str, exact: str | None = None) -> Sequence[str]:
+        """The wild patterns that match."""
         if exact is not None or len(target) > self._max_length:
-            yield from self._affordable(target, exact)
-            return
-        for key, group in zip(self.keys[first:], self._wild[first:]):  # noqa: B905  # If strict, it is twice as slow.
+            return tuple(self._affordable(target, exact))
+        found: list[str] = []
+        for key, group in zip(self.keys, self._wild):  # noqa: B905  # If strict, it is twice as slow.
             if key in target:
                 turns = iter(group)
                 for needle, pattern in zip(turns, turns):  # noqa: B905
-                    if needle in target and matches(pattern, target, None, self._undecided):
-                        yield pattern
+                    if needle in target and (not pattern or matches(pattern, target, None, self._undecided)):
+                        found.append(pattern or f"/*{needle}")
+        return found
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
@@ -296,6 +295,7 @@ class Patterns:
             left -= len(needle)
             if left >= 0 and needle not in target:
                 continue
+            pattern = pattern or f"/*{needle}"  # noqa: PLW2901  # Here it may be spelt in another way.
             left -= _cost(pattern, exact)
             if left < 0:
                 if self._undecided:

@@ -198,7 +198,7 @@ class Rules:
         if not target.startswith(disallow.few):
             for key in disallow.keys:
                 if key in target:
-                    if disallow.matches_further(target, key):
+                    if disallow.matches_further(target):
                         break
                     return True
             else:
