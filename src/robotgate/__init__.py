@@ -14,7 +14,8 @@ The way of one request, from the call down and back up::
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (errors, urls, options and others), rules and usage, which are one level; pace; sites;
-stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo, status and cli.
+stores; web; sitemaps, usage/uses and observe/stats; gate; then lint, observe, testing, signing, integrations, demo,
+status and cli.
 """
 
 from importlib.metadata import version
@@ -50,6 +51,7 @@ from robotgate.events import (
 from robotgate.gate import RobotGate
 from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
+from robotgate.observe.stats import GateStats
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
@@ -69,7 +71,6 @@ from robotgate.web.connector import PublicConnector
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response
 from robotgate.web.robots import Fetcher
-from robotgate.web.stats import GateStats
 from robotgate.web.turns import Turn
 
 __version__ = version("robotgate")

@@ -19,6 +19,7 @@ from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
 from robotgate.identity import identify
+from robotgate.observe.stats import GateStats, count_hosts, count_origins
 from robotgate.options import (
     MAX_HOSTS,
     HostOptions,
@@ -48,9 +49,7 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import AiohttpFetcher, Fetcher
-from robotgate.web.stats import GateStats, count_hosts, count_origins
 from robotgate.web.turns import Turn, Turns
-from robotgate.web.uses import Uses
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -199,7 +198,11 @@ class RobotGate:
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
-        self._uses = Uses(purposes, tdmrep=tdmrep) if purposes or tdmrep else None
+        self._uses = None
+        if purposes or tdmrep:
+            from robotgate.usage.uses import Uses  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
+
+            self._uses = Uses(purposes, tdmrep=tdmrep)
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
@@ -302,11 +305,7 @@ class RobotGate:
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
         self._turns.pages = PageFetcher(
-            session,
-            middleware=self._middleware,
-            turns=self._turns,
-            max_bytes=self._max_bytes,
-            uses=self._uses,
+            session, middleware=self._middleware, turns=self._turns, max_bytes=self._max_bytes
         )
         if self._uses is not None:
             self._uses.open(self._turns.pages, self._turns, self._cache)

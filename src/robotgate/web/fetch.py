@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
-    from robotgate.web.uses import Uses
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
@@ -168,7 +167,6 @@ class PageFetcher:
         session: the gate's own, or the caller's.
         middleware: the gate's.
         max_bytes: the longest body that is read where a caller gives no other bound.
-        uses: what is asked about the use of pages; None for nothing.
     """
 
     def __init__(
@@ -178,13 +176,10 @@ class PageFetcher:
         middleware: GateMiddleware,
         turns: Turns,
         max_bytes: int,
-        uses: Uses | None = None,
     ) -> None:
+        # What else looks at pages replaces them.
         self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
         self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
-        if uses is not None:
-            self.read = partial(uses.read, self.read_page)
-            self.open = partial(uses.stream, self.open_page)
         self._session = session
         self._fetches = middleware.fetches
         # A call of a bound method is quicker than one of its object.

@@ -17,6 +17,10 @@ from robotgate.errors import DisallowedError, ResponseTooLargeError, RobotGateEr
 from robotgate.options import StatusPolicy
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import MAX_REDIRECTS, Outcome, outcome_of
+from robotgate.usage.read import usage_of_response
+from robotgate.usage.statement import Preference, purposes_of
+from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH, TdmRep
+from robotgate.usage.values import structured_fields
 from robotgate.web.fetch import Attempt, PageFetcher, PageRequest, RequestOptions, release
 from robotgate.web.response import Response
 from robotgate.web.robots import Flight, answer_of
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
 
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.usage import TdmRep
     from robotgate.web.cache import SiteCache
     from robotgate.web.turns import Turns
 
@@ -52,16 +55,15 @@ class Uses:
     _cache: SiteCache
 
     def __init__(self, purposes: object, *, tdmrep: bool) -> None:
-        from robotgate.usage.statement import purposes_of  # noqa: PLC0415  # Few gates look at the use of pages.
-        from robotgate.usage.values import structured_fields  # noqa: PLC0415  # As above.
-
         self._purposes = tuple(sorted(purposes_of(purposes)))
         structured_fields()
         self._tdmrep = tdmrep
 
     def open(self, pages: PageFetcher, turns: Turns, cache: SiteCache) -> None:
-        """Begin to work."""
+        """Look at all pages from now on."""
         self._pages, self._turns, self._cache = pages, turns, cache
+        pages.read = partial(self.read, pages.read_page)
+        pages.open = partial(self.stream, pages.open_page)
 
     async def read(self, read: Callable[[Attempt], Awaitable[Response]], attempt: Attempt) -> Response:
         """Return a page, with the file of its origin, if its response disallows none of the purposes.
@@ -103,9 +105,6 @@ class Uses:
     def _check(self, response: Response) -> None:
         if not self._purposes:
             return
-        from robotgate.usage import Preference  # noqa: PLC0415  # As above.
-        from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # As above.
-
         # Statements of robots.txt were checked with its rules.
         usage = usage_of_response(response, has_robots=False)
         refused = [name for name in self._purposes if usage.preference(name) is Preference.DISALLOWED]
@@ -136,8 +135,6 @@ class Uses:
 
     async def _find_out(self, site: Site, options: RequestOptions, flight: Flight) -> None:
         """Load the record of a file, or request the file, as `SiteCache` does with robots.txt."""
-        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH  # noqa: PLC0415  # As above.
-
         origin, turns, persistence = site.origin.tdmrep, self._turns, self._cache.persistence
         url = f"{site.key}{TDMREP_PATH}"
         turn = turns.make(url)
@@ -177,8 +174,6 @@ class Uses:
 
 def _file_in(record: RobotsRecord, now: float) -> TdmRep:
     """What the record of a file says: the last good copy, nothing where there is no file, or why that is not known."""
-    from robotgate.usage.tdmrep import TdmRep  # noqa: PLC0415  # As above.
-
     position, _ = standing(record, StatusPolicy.RFC9309, now)
     if position in (Standing.RULES, Standing.STALE_RULES):
         return TdmRep.parse(record.body)
