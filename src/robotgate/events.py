@@ -279,24 +279,15 @@ def level_of(event: Event) -> int:
     return LEVELS[type(event)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Subscription:
-    """One callback of one `subscribe`."""
-
-    callback: Callable[[Event], object]
-    # By default not the context of the request that an event is about: a task that the callback starts there would
-    # count as part of that request.
-    context: Context | None
-    """None: it is called at once."""
-
-
 class Events:
     """Passes events to the subscribers and to the logger."""
 
-    __slots__ = ("_subscriptions",)
+    __slots__ = ("_subscribers",)
 
     def __init__(self) -> None:
-        self._subscriptions: dict[type[Event], tuple[_Subscription, ...]] = dict.fromkeys(LEVELS, ())
+        self._subscribers: dict[type[Event], tuple[Callable[[Event], object], ...]] = dict.fromkeys(
+            LEVELS, ()
+        )
 
     def subscribe(
         self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
@@ -323,23 +314,32 @@ class Events:
         for kind in kinds:
             if kind not in LEVELS:
                 raise OptionError(f"kinds: {kind!r} is no class of event")
-        subscription = _Subscription(callback, None if at_once else copy_context())
+        # Not the context of the request that an event is about: a task that the callback starts there would count as
+        # part of that request.
+        context = copy_context()
+
+        def hear(event: Event) -> None:
+            if at_once:
+                callback(event)
+            else:
+                _soon(partial(call, event), context)
+
+        def call(event: Event) -> None:
+            if hear in self._subscribers[type(event)]:
+                callback(event)
+
         for kind in set(kinds or LEVELS):
-            self._subscriptions[kind] += (subscription,)
+            self._subscribers[kind] += (hear,)
 
         def unsubscribe() -> None:
-            for kind, known in self._subscriptions.items():
-                self._subscriptions[kind] = tuple(each for each in known if each is not subscription)
+            for kind, known in self._subscribers.items():
+                self._subscribers[kind] = tuple(each for each in known if each is not hear)
 
         return unsubscribe
 
-    def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
-        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
-
-        Args:
-            level: what it is logged at, if that is lower than the level of its kind.
-        """
-        return bool(self._subscriptions[kind]) or logger.isEnabledFor(level or LEVELS[kind])
+    def is_heard(self, kind: type[Event]) -> bool:
+        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
+        return bool(self._subscribers[kind]) or logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
@@ -349,15 +349,8 @@ class Events:
         level = level_of(event)
         if logger.isEnabledFor(level):
             _soon(partial(_log, level, event), copy_context())
-        for subscription in self._subscriptions[type(event)]:
-            if subscription.context is None:
-                subscription.callback(event)
-            else:
-                _soon(partial(self._call, subscription, event), subscription.context)
-
-    def _call(self, subscription: _Subscription, event: Event) -> None:
-        if subscription in self._subscriptions[type(event)]:
-            subscription.callback(event)
+        for hear in self._subscribers[type(event)]:
+            hear(event)
 
 
 def _log(level: int, event: Event) -> None:

@@ -222,7 +222,7 @@ def test_request_without_an_answer_is_slow_at_best(known: float | None, latency:
     host = Host(HOST)
     host.restore(state)
     paced = PacedOrigin(Origin("http", HOST, 80), host, OPTIONS)
-    host.note_outage(PacedTurn(paced, began_at=100.0), paced, "it is gone", now=108.0, jitter=0.0)
+    host.note_outage(PacedTurn(paced, began_at=100.0), "it is gone", now=108.0, jitter=0.0)
     assert host.snapshot() == replace(state, latency=latency)
 
 

@@ -131,7 +131,7 @@ class Event:
             host.note_latency(turn, self.now, self.status < GOOD_BELOW)
             host.note_answer(turn, self.status, self.retry_after, now=self.now, jitter=self.jitter)
         else:
-            host.note_outage(turn, paced, "it is gone", now=self.now, jitter=self.jitter)
+            host.note_outage(turn, "it is gone", now=self.now, jitter=self.jitter)
 
 
 counts = st.integers(0, 10**9)

@@ -548,12 +548,10 @@ class Host:
         self.blocked_at = max(self.blocked_at, now)
         self.blocked_until_at = max(self.blocked_until_at, now + pause)
 
-    def note_outage(
-        self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float
-    ) -> bool:
-        """Take in that an origin could not be reached. Returns whether that was not known."""
+    def note_outage(self, turn: PacedTurn, outage: str, *, now: float, jitter: float) -> bool:
+        """Take in that a turn's origin could not be reached. Returns whether that was not known."""
         self.note_latency(turn, now, is_good=False)
-        known = paced.circuit
+        paced, known = turn.paced, turn.paced.circuit
         paced.circuit = circuit_failed(known, began_at=turn.began_at, now=now, jitter=jitter)
         if paced.circuit is known:
             return False

@@ -52,32 +52,31 @@ class Timer:
     So no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
     """
 
-    __slots__ = ("_callback", "_fires_at", "_handle")
+    __slots__ = ("_callback", "_handle", "fires_at")
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
         self._handle: asyncio.Handle | None = None
-        self._fires_at = 0.0
+        self.fires_at = math.inf
+        """By the loop's clock; infinity while it is not set."""
 
     def set(self, delay: float) -> None:
         """Fire after so many seconds, or earlier if it was set to do so."""
         loop = asyncio.get_running_loop()
         fires_at = loop.time() + min(max(delay, COARSEST_TIMER), LONGEST_TIMER)
-        if self._handle is not None:
-            if self._fires_at <= fires_at:
-                return
-            self._handle.cancel()
-        self._fires_at = fires_at
-        self._handle = loop.call_at(fires_at, self._fire)
+        if fires_at < self.fires_at:
+            self.cancel()
+            self.fires_at = fires_at
+            self._handle = loop.call_at(fires_at, self._fire)
 
     def cancel(self) -> None:
         """Do not fire."""
         if self._handle is not None:
             self._handle.cancel()
-            self._handle = None
+            self._handle, self.fires_at = None, math.inf
 
     def _fire(self) -> None:
-        self._handle = None
+        self._handle, self.fires_at = None, math.inf
         self._callback()
 
 
@@ -377,7 +376,7 @@ class Scheduler:
         start_at = turn.paced.host.start_behind(turn, now)
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
-        return self._too_soon(turn.paced, start_at - now) if is_late else None
+        return TooSoonError(turn.paced.host.key, start_at - now) if is_late else None
 
     def _leave(self, turn: PacedTurn) -> None:
         """A turn does not wait any more."""
@@ -511,10 +510,12 @@ class Scheduler:
         for turn in late:
             if turn.state is WAITING:
                 host = turn.paced.host
-                is_lost = self.store_error is not None and not host.may_pace()
-                self._refuse(
-                    turn, StoreError(str(self.store_error)) if is_lost else self._too_soon(turn.paced)
-                )
+                if self.store_error is not None and not host.may_pace():
+                    error: Exception = StoreError(str(self.store_error))
+                else:
+                    wait = self.wait_time(turn.paced) or max(host.delay, MIN_RETRY_AFTER)
+                    error = TooSoonError(host.key, wait)
+                self._refuse(turn, error)
                 self.dispatch(host, now)
         if self._alarms:
             self._timer.set(self._alarms[0][0] - self.now())
@@ -546,11 +547,6 @@ class Scheduler:
         self.save_error = error
         for host in self.hosts.values():
             self.refuse_host(host, error)
-
-    def _too_soon(self, paced: PacedOrigin, wait: float | None = None) -> TooSoonError:
-        host = paced.host
-        wait = wait or self.wait_time(paced) or max(host.delay, MIN_RETRY_AFTER)
-        return TooSoonError(host.key, wait)
 
     def wait_time(self, paced: PacedOrigin) -> float:
         """Return the seconds until the next turn of a page of an origin could start at the earliest."""
@@ -596,7 +592,7 @@ class Scheduler:
     def note_outage(self, turn: PacedTurn, outage: str) -> None:
         """Take in that an origin could not be reached, and why in words; waiting turns of the origin are refused."""
         paced, now = turn.paced, self.now()
-        if paced.host.note_outage(turn, paced, outage, now=now, jitter=random.random()):
+        if paced.host.note_outage(turn, outage, now=now, jitter=random.random()):
             name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
             self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
         if self._is_saved:

@@ -9,9 +9,7 @@
     ready        `gate.ready`: many URLs, as their hosts become due
     cache        the sites in memory: robots.txt requested once, renewed, evicted
     robots       one robots.txt over the network
-    uses         `purposes` and `tdmrep`: what a site says about the use of its pages
     awaited      answers that must be awaited
-    stats        what a gate has done and does now
     connector    sockets, and the addresses of names
     persistence  between the gate and its store
 """

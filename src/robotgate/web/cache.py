@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.rules.grammar import MAX_BYTES
-from robotgate.rules.verdict import AccessResult, Reason
+from robotgate.rules.verdict import Reason
 from robotgate.sites.record import (
     Answer,
     Failure,
@@ -316,22 +315,20 @@ class SiteCache:
         retry_after = response.retry_after if response is not None and record.failures else None
         # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
         ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
-        access = STATUS_TABLE[result.outcome].access
-        if self.events.is_heard(RobotsFetched, None if access is AccessResult.UNREACHABLE else logging.INFO):
-            self.events.emit(
-                RobotsFetched(
-                    at=now,
-                    origin=record.origin,
-                    robots_url=record.robots_url,
-                    access=access,
-                    outcome=result.outcome,
-                    status=None if response is None else response.status,
-                    cause=result.cause,
-                    stale=ruling.standing is Standing.STALE_RULES,
-                    bytes_read=0 if response is None else len(response.body),
-                    elapsed=flight.elapsed,
-                )
+        self.events.emit(
+            RobotsFetched(
+                at=now,
+                origin=record.origin,
+                robots_url=record.robots_url,
+                access=STATUS_TABLE[result.outcome].access,
+                outcome=result.outcome,
+                status=None if response is None else response.status,
+                cause=result.cause,
+                stale=ruling.standing is Standing.STALE_RULES,
+                bytes_read=0 if response is None else len(response.body),
+                elapsed=flight.elapsed,
             )
+        )
         await self.persistence.save_record(record)
 
     async def _read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:

@@ -499,14 +499,12 @@ class TotalTimeouts:
         self.now = asyncio.get_running_loop().time
         self._expires_at: dict[Attempt, float] = {}
         """Of those that run, by the loop's clock. While an attempt waits for a turn, its timeout does not run."""
-        self._fires_at = math.inf
         self._timer = Timer(self._expire)
 
     def start(self, attempt: Attempt, left: float) -> None:
         """Let an attempt expire after so many seconds."""
         expires_at = self._expires_at[attempt] = self.now() + left
-        if expires_at < self._fires_at:
-            self._fires_at = expires_at
+        if expires_at < self._timer.fires_at:
             self._timer.set(left)
 
     def stop(self, attempt: Attempt) -> float:
@@ -518,9 +516,9 @@ class TotalTimeouts:
         for attempt in [each for each, expires_at in self._expires_at.items() if expires_at <= now]:
             self.stop(attempt)
             attempt.expire()
-        self._fires_at = min(self._expires_at.values(), default=math.inf)
-        if self._fires_at < math.inf:
-            self._timer.set(self._fires_at - now)
+        expires_at = min(self._expires_at.values(), default=math.inf)
+        if expires_at < math.inf:
+            self._timer.set(expires_at - now)
 
 
 async def release(response: aiohttp.ClientResponse) -> None:

@@ -76,8 +76,6 @@ class GateMiddleware:
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._timer = Timer(self._look_at_responses)
-        self._is_looking = False
-        """Whether the timer is set."""
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
@@ -152,8 +150,8 @@ class GateMiddleware:
             unread = OpenResponse(requests, request, response, turn, is_of_fetch=fetch is not None)
             requests[request] = unread
             response.connection.add_callback(unread.end)
-            if not self._is_looking:
-                self._is_looking = True
+            # A test is quicker than a call.
+            if self._timer.fires_at == math.inf:
                 self._timer.set(LOOK_DELAY)
         if fetch is not None:
             if self.turns is None:
@@ -182,8 +180,7 @@ class GateMiddleware:
                 unread.idle_at, unread.read_before = now + MAX_IDLE_READ, content.total_bytes
             elif now >= unread.idle_at:
                 unread.end()
-        self._is_looking = bool(self._requests)
-        if self._is_looking:
+        if self._requests:
             self._timer.set(LOOK_DELAY)
 
     def close(self) -> None:

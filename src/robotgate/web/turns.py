@@ -354,10 +354,7 @@ class Turns:
                 scheduler.give_back(turn)
         except REFUSALS as error:
             self.scheduler.totals.turned_away += 1
-            if self._events.is_heard(TurnRefused):
-                self._events.emit(
-                    TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key)
-                )
+            self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
             raise
 
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
@@ -394,8 +391,7 @@ class Turns:
         if isinstance(error, DisallowedError):
             turn.paced.refused += 1
             self.scheduler.totals.refused += 1
-            if self._events.is_heard(VerdictRefused):
-                self._events.emit(VerdictRefused(at=self.now(), verdict=verdict, host=turn.paced.host.key))
+            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict, host=turn.paced.host.key))
         raise error
 
     # What came of a turn.
