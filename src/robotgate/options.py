@@ -338,41 +338,20 @@ def _check_delay(where: str, options: HostOptions) -> None:
         )
 
 
-class HostBlocks:
-    """The hosts that the operator blocks, and until when. Of several patterns, the latest instant counts."""
-
-    def __init__(self) -> None:
-        self._until_at: dict[str, float] = {}
-
-    def set(self, pattern: str, until_at: float) -> HostPattern:
-        """Block hosts until an instant, which replaces the pattern's former one. Returns the pattern.
-
-        Args:
-            until_at: seconds since the epoch; `math.inf` until lifted; 0 lifts the block.
-
-        Raises:
-            OptionError: the pattern is invalid.
-        """
-        known = HostPattern.parse(pattern)
-        self._until_at[known.key] = until_at
-        return known
-
-    def get(self, pattern: str) -> float:
-        """The instant of this pattern; 0 where it has none.
-
-        Raises:
-            OptionError: the pattern is invalid.
-        """
-        return self._until_at.get(HostPattern.parse(pattern).key, 0.0)
+class HostBlocks(dict[HostPattern, float]):
+    """The hosts that the operator blocks, and until when, in seconds since the epoch: `math.inf` until lifted."""
 
     def until_at(self, host: str) -> float:
-        """Until when a host, given in the spelling of `Origin.host`, is blocked; 0 or a past instant when it is not."""
-        blocks = self._until_at
-        return max(blocks.get(key, 0.0) for key in keys(host)) if blocks else 0.0
+        """Until when a host, given in the spelling of `Origin.host`, is blocked; 0 or a past instant when it is not.
+
+        Of several patterns, the latest instant counts.
+        """
+        return max(self.get(HostPattern(key), 0.0) for key in keys(host)) if self else 0.0
 
     def prune(self, now: float) -> None:
         """Drop the blocks that are over."""
-        self._until_at = {key: until_at for key, until_at in self._until_at.items() if until_at > now}
+        for pattern in [pattern for pattern, until_at in self.items() if until_at <= now]:
+            del self[pattern]
 
 
 def _read(text: str, override: HostOverride) -> HostPattern:

@@ -501,26 +501,26 @@ def test_hosts_are_left_alone_until_the_latest_instant() -> None:
     """Of all the patterns that name them."""
     blocks = HostBlocks()
     assert blocks.until_at("a.org") == 0.0
-    blocks.set("a.org", 100.0)
-    blocks.set("*.org", 50.0)
+    blocks[HostPattern.parse("a.org")] = 100.0
+    blocks[HostPattern.parse("*.org")] = 50.0
     assert [blocks.until_at(host) for host in ("a.org", "b.org", "org", "::1")] == [100.0, 50.0, 0.0, 0.0]
-    blocks.set("*.org", math.inf)
+    blocks[HostPattern.parse("*.org")] = math.inf
     assert [blocks.until_at(host) for host in ("a.org", "b.org")] == [math.inf, math.inf]
-    blocks.set("*", 70.0)
+    blocks[HostPattern.parse("*")] = 70.0
     assert [blocks.until_at(host) for host in ("a.org", "org", "::1")] == [math.inf, 70.0, 70.0]
 
 
 def test_setting_a_block_again_replaces_it() -> None:
     """0 or an earlier instant lifts what was set under this pattern, and under no other."""
     blocks = HostBlocks()
-    assert str(blocks.set("A.org.", math.inf)) == "a.org"
-    blocks.set("*.org", 90.0)
-    blocks.set("a.org", 10.0)
+    blocks[HostPattern.parse("A.org.")] = math.inf
+    blocks[HostPattern.parse("*.org")] = 90.0
+    blocks[HostPattern.parse("a.org")] = 10.0
     assert blocks.until_at("a.org") == 90.0
-    blocks.set("*.org", 0)
+    blocks[HostPattern.parse("*.org")] = 0
     assert blocks.until_at("a.org") == 10.0
-    blocks.set("a.org", 0)
-    blocks.set("never.set", 0)
+    blocks[HostPattern.parse("a.org")] = 0
+    blocks[HostPattern.parse("never.set")] = 0
     assert blocks.until_at("a.org") == 0.0
 
 
@@ -529,9 +529,10 @@ def test_pruning_forgets_what_is_over() -> None:
     blocks = HostBlocks()
     given = {"a": 10.0, "b": 20.0, "c": 30.0, "d": math.inf}
     for host, until_at in given.items():
-        blocks.set(host, until_at)
+        blocks[HostPattern.parse(host)] = until_at
     blocks.prune(20.0)
-    assert [blocks.get(host) for host in given] == [0.0, 0.0, 30.0, math.inf]
+    assert [blocks.until_at(host) for host in given] == [0.0, 0.0, 30.0, math.inf]
+    assert len(blocks) == 2
 
 
 @given(st.lists(st.tuples(patterns, st.floats(0, 9) | st.just(math.inf)), max_size=9), hosts)
@@ -539,7 +540,7 @@ def test_blocks_are_those_of_the_slow_oracle(given: list[tuple[str, float]], hos
     """The latest instant of the patterns that match, each as it was set last."""
     blocks = HostBlocks()
     for pattern, until_at in given:
-        blocks.set(pattern, until_at)
+        blocks[HostPattern.parse(pattern)] = until_at
     named = [
         until_at for pattern, until_at in dict(given).items() if HostPattern.parse(pattern).matches(host)
     ]

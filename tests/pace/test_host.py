@@ -266,22 +266,22 @@ def test_host_is_idle_when_its_politeness_is_served() -> None:
     """Its delay, its block and the failures that make the next block longer, and its quota."""
     paced = simple(replace(OPTIONS, delay=10.0, rate=Rate(5, 60.0)))
     host = paced.host
-    assert host.is_idle(MIDNIGHT, is_saved=False)
+    assert host.may_drop(paced, MIDNIGHT, is_saved=False)
     visit(paced, MIDNIGHT, MIDNIGHT)
-    assert [host.is_idle(MIDNIGHT + after, is_saved=False) for after in (9.9, 10.0, 59.9, 60.0)] == [
+    assert [host.may_drop(paced, MIDNIGHT + after, is_saved=False) for after in (9.9, 10.0, 59.9, 60.0)] == [
         False,
         False,
         False,
         True,
     ]
     host.restore(HostState(blocked_until_at=MIDNIGHT + HOUR, failures=1))
-    assert not host.is_idle(MIDNIGHT + HOUR, is_saved=False)
-    assert host.is_idle(MIDNIGHT + HOUR + FORGIVEN_AFTER, is_saved=False)
+    assert not host.may_drop(paced, MIDNIGHT + HOUR, is_saved=False)
+    assert host.may_drop(paced, MIDNIGHT + HOUR + FORGIVEN_AFTER, is_saved=False)
     # A store remembers the failures, but a wait goes on here.
-    assert host.is_idle(MIDNIGHT + HOUR, is_saved=True)
-    assert not host.is_idle(MIDNIGHT + HOUR - 1.0, is_saved=True)
+    assert host.may_drop(paced, MIDNIGHT + HOUR, is_saved=True)
+    assert not host.may_drop(paced, MIDNIGHT + HOUR - 1.0, is_saved=True)
     host.open += (PacedTurn(paced),)
-    assert not host.is_idle(MIDNIGHT + 9 * HOUR, is_saved=True)
+    assert not host.may_drop(paced, MIDNIGHT + 9 * HOUR, is_saved=True)
 
 
 def test_delay_learnt_after_the_visit_is_served_too() -> None:
@@ -290,8 +290,8 @@ def test_delay_learnt_after_the_visit_is_served_too() -> None:
     visit(paced, MIDNIGHT, MIDNIGHT)
     paced.asked = Asked(crawl_delay=30.0)
     paced.host.update_limits(None)
-    assert not paced.host.is_idle(MIDNIGHT + 29.0, is_saved=False)
-    assert paced.host.is_idle(MIDNIGHT + 30.0, is_saved=False)
+    assert not paced.host.may_drop(paced, MIDNIGHT + 29.0, is_saved=False)
+    assert paced.host.may_drop(paced, MIDNIGHT + 30.0, is_saved=False)
 
 
 @pytest.mark.parametrize(

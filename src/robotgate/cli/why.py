@@ -25,7 +25,7 @@ from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import OperatorBlock
 from robotgate.stores.codec import MAX_AMOUNT
-from robotgate.urls import split_url
+from robotgate.urls import HostPattern, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,7 +256,7 @@ async def _blocked_until(store: OwnStore, host: str, now: float) -> float | None
             async with asyncio.timeout(NEWS_TIMEOUT):
                 for news in await session.news():
                     if isinstance(news, OperatorBlock):
-                        blocks.set(news.pattern, news.until_at)
+                        blocks[HostPattern.parse(news.pattern)] = news.until_at
     finally:
         await session.aclose()
     until_at = min(blocks.until_at(host), MAX_AMOUNT)

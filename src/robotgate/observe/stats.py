@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from robotgate.pace.host import OPEN
 from robotgate.pace.state import CLOSED, is_open
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class GateStats:
     def of(cls, turns: Turns, counts: Counter[str]) -> Self:
         """Put the totals together with the counts of all hosts and origins."""
         scheduler, totals = turns.scheduler, turns.scheduler.totals
+        held = scheduler.pages.held | scheduler.robots.held
+        ahead = [turn.ahead for turn in held if turn.state is OPEN]
         return cls(
             visits=totals.visits,
             robots_requests=totals.robots_visits,
@@ -84,8 +87,8 @@ class GateStats:
             refused=totals.refused,
             turned_away=totals.turned_away,
             waiting=scheduler.waiting,
-            open_turns=scheduler.open_turns,
-            open_robots=scheduler.open_robots,
+            open_turns=len(ahead),
+            open_robots=sum(ahead),
             hosts=len(scheduler.hosts),
             origins=len(turns.sites),
             **counts,

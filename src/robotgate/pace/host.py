@@ -560,30 +560,23 @@ class Host:
 
     # When it may be evicted.
 
-    def is_idle(self, now: float, *, is_saved: bool) -> bool:
-        """Return whether no turn waits or is open, and no delay, block or quota binds the next one.
+    def may_drop(self, paced: PacedOrigin, now: float, *, is_saved: bool) -> bool:
+        """Return whether nothing that binds now would be lost with one of its origins.
+
+        With the last of them the host itself goes: no delay, block or quota may bind its next turn.
 
         Args:
             is_saved: a store knows its state, so that blocks which are over need not be remembered here.
         """
+        has_turns = paced.first() is not None or any(turn.paced is paced for turn in self.open)
+        if has_turns or is_open(paced.circuit, now=now):
+            return False
+        others = [other for other in self.origins if other is not paced]
+        if others:
+            delay, options = paced.asked.delay, paced.options
+            return any(other.asked.delay >= delay and other.options == options for other in others)
         return (
-            not self.open
-            and not self.has_waiters()
-            and (is_saved or is_served(self.snapshot(), now=now))
+            (is_saved or is_served(self.snapshot(), now=now))
             and self.shared_due_at() - now <= CLOCK_GRAIN
             and (self.window is None or self.window.served_at() - now <= CLOCK_GRAIN)
         )
-
-    def may_drop(self, paced: PacedOrigin, now: float, *, is_saved: bool) -> bool:
-        """Return whether nothing that binds now would be lost with one of its origins; `is_saved` as in `is_idle`."""
-        if (
-            paced.first() is not None
-            or is_open(paced.circuit, now=now)
-            or any(t.paced is paced for t in self.open)
-        ):
-            return False
-        others = [other for other in self.origins if other is not paced]
-        if not others:
-            return self.is_idle(now, is_saved=is_saved)
-        delay, options = paced.asked.delay, paced.options
-        return any(other.asked.delay >= delay and other.options == options for other in others)

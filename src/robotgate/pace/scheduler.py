@@ -12,7 +12,8 @@ import math
 import random
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,7 +24,7 @@ from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, P
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
@@ -127,68 +128,55 @@ class Totals:
     """Turns that were refused for another reason: the event `TurnRefused`."""
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Scheduler:
-    """Grants turns.
+    """Grants turns."""
 
-    Args:
-        ticks, epoch: their sum is the time, in seconds since the epoch. It never goes backwards.
-        pages: permits for pages.
-        robots: permits for robots.txt; may be the same object.
-        total: counts all starts against the operator's total rate; None without one.
-        max_slots: connections that the connector opens to one host at most; None: no such limit.
-        events: gets blocks and recoveries.
-        is_saved: whether there is a store, which `changed` is for.
-    """
+    ticks: Callable[[], float]
+    epoch: float
+    """`ticks` and `epoch` add up to the time, in seconds since the epoch. It never goes backwards."""
+    pages: Permits
+    robots: Permits
+    """Those for robots.txt; may be the same object."""
+    total: StartWindow | None
+    """Counts all starts against the operator's total rate; None without one."""
+    max_slots: int | None
+    """Connections that the connector opens to one host at most; None: no such limit."""
+    events: Events
+    """Gets blocks and recoveries."""
+    is_saved: bool
+    """Whether there is a store, which `changed` is for."""
+    loop: asyncio.AbstractEventLoop | None = None
+    """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
+    hosts: dict[str, Host] = field(default_factory=dict)
+    changed: set[Host] = field(default_factory=set)
+    """Hosts whose state a store does not know yet."""
+    unowned: set[Host] = field(default_factory=set)
+    """Hosts with waiters that `Persistence` has to obtain, or load, before their turns are granted."""
+    totals: Totals = field(default_factory=Totals)
+    leaving: list[Host] = field(default_factory=list)
+    """Hosts that another process asks for, and that no turn uses any more: `Persistence` hands them on."""
+    has_unsaved: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when `changed` has a host."""
+    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it should be saved before the next batch."""
+    has_transfers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when `unowned` or `leaving` has a host."""
+    store_error: StoreError | None = None
+    """Why the store cannot be used now; None while it can, or is not asked."""
+    save_error: StoreError | None = None
+    """Why states cannot be saved; None while they can."""
+    waiting: int = 0
+    """Turns that wait."""
+    _granted: int = 0
+    """Turns that were granted and have not begun."""
+    _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
+    _alarms: list[Alarm] = field(default_factory=list)
+    """A heap."""
+    _is_closed: bool = False
+    _timer: Timer = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        ticks: Callable[[], float],
-        epoch: float,
-        pages: Permits,
-        robots: Permits,
-        total: StartWindow | None,
-        max_slots: int | None,
-        events: Events,
-        is_saved: bool,
-    ) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None
-        """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
-        self.ticks = ticks
-        self.epoch = epoch
-        self.hosts: dict[str, Host] = {}
-        self.changed: set[Host] = set()
-        """Hosts whose state a store does not know yet."""
-        self.unowned: set[Host] = set()
-        """Hosts with waiters that `Persistence` has to obtain, or load, before their turns are granted."""
-        self.totals = Totals()
-        self.leaving: list[Host] = []
-        """Hosts that another process asks for, and that no turn uses any more: `Persistence` hands them on."""
-        self.has_unsaved = asyncio.Event()
-        """Set when `changed` has a host."""
-        self.is_urgent = asyncio.Event()
-        """Set when it should be saved before the next batch."""
-        self.has_transfers = asyncio.Event()
-        """Set when `unowned` or `leaving` has a host."""
-        self.store_error: StoreError | None = None
-        """Why the store cannot be used now; None while it can, or is not asked."""
-        self.save_error: StoreError | None = None
-        """Why states cannot be saved; None while they can."""
-        self._pages = pages
-        self._robots = robots
-        self._permits = tuple(dict.fromkeys((robots, pages)))
-        self._total = total
-        self._max_slots = max_slots
-        self._events = events
-        self._is_saved = is_saved
-        self._arrivals = count(1)
-        self._alarms: list[Alarm] = []
-        """A heap."""
-        self.waiting = 0
-        """Turns that wait."""
-        self._granted = 0
-        """Turns that were granted and have not begun."""
-        self._is_closed = False
+    def __post_init__(self) -> None:
         self._timer = Timer(self._wake)
 
     def now(self) -> float:
@@ -201,7 +189,7 @@ class Scheduler:
         """Begin a turn at once if its host is due, no turn waits, and a permit is free. Return whether it began."""
         paced = turn.paced
         host = paced.host
-        permits = self._robots if turn.ahead else self._pages
+        permits = self.robots if turn.ahead else self.pages
         if (
             len(host.open) >= host.slots
             or host.starting is not None
@@ -211,10 +199,7 @@ class Scheduler:
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
-            or (
-                self._total is not None
-                and self._total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN
-            )
+            or (self.total is not None and self.total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN)
             or permits.waiting
             or self._is_closed
             or self.save_error is not None
@@ -249,16 +234,6 @@ class Scheduler:
             self.give_back(turn)
             raise
 
-    @property
-    def open_turns(self) -> int:
-        """How many turns have begun and not ended."""
-        return sum(len(permits.held) for permits in self._permits) - self._granted
-
-    @property
-    def open_robots(self) -> int:
-        """How many of them are for a robots.txt. May be read in any thread."""
-        return sum(turn.ahead and turn.state is OPEN for turn in self._robots.held.copy())
-
     def begin_granted(self, turn: PacedTurn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""
         paced, now = turn.paced, self.now()
@@ -280,7 +255,7 @@ class Scheduler:
         self._start(turn, host, now)
         if host.waiters and len(host.open) < host.slots:
             self.dispatch(host, now)
-        if self._total is not None:
+        if self.total is not None:
             self._serve_permits(now)
         return True
 
@@ -294,9 +269,9 @@ class Scheduler:
             # The token is there: the coroutine ends with its first step.
             with suppress(StopIteration):
                 host.limiter.acquire().send(None)
-        if self._total is not None:
-            self._total.starts.append(now)
-        if self._is_saved:
+        if self.total is not None:
+            self.total.starts.append(now)
+        if self.is_saved:
             self._note_change(host)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
@@ -304,7 +279,7 @@ class Scheduler:
         paced = turn.paced
         if paced.host.is_held_by(task):
             return nested_error(paced.host.key)
-        permits = self._robots if turn.ahead else self._pages
+        permits = self.robots if turn.ahead else self.pages
         return nested_error() if permits.is_held_by(task) else None
 
     def give_back(self, turn: PacedTurn) -> None:
@@ -316,7 +291,7 @@ class Scheduler:
         host, now = turn.paced.host, self.now()
         host.starting = None
         host.drop(turn)
-        permits = self._robots if turn.ahead else self._pages
+        permits = self.robots if turn.ahead else self.pages
         permits.held.discard(turn)
         self.dispatch(host, now)
         self._serve_permits(now)
@@ -333,13 +308,13 @@ class Scheduler:
         host = turn.paced.host
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
-        if self._is_saved:
+        if self.is_saved:
             self._note_change(host)
-        permits = self._robots if turn.ahead else self._pages
+        permits = self.robots if turn.ahead else self.pages
         permits.held.discard(turn)
         if host.waiters or was_probe or host.is_wanted:
             self.dispatch(host, now)
-        if permits.waiting or self._total is not None:
+        if permits.waiting or self.total is not None:
             self._serve_permits(now)
         return True
 
@@ -423,7 +398,7 @@ class Scheduler:
             if host.limiter is not None and not host.limiter.has_capacity():
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
                 return
-            permits = self._robots if turn.ahead else self._pages
+            permits = self.robots if turn.ahead else self.pages
             due_at = self._total_due_at(now)
             if entry is not None and entry[0] == turn.arrival:
                 host.permit_entry = entry
@@ -459,7 +434,9 @@ class Scheduler:
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
-        while free := [each for each in self._permits if len(each.held) < each.total and each.first()]:
+        while free := [
+            each for each in (self.robots, self.pages) if len(each.held) < each.total and each.first()
+        ]:
             due_at = self._total_due_at(now)
             if due_at - now > CLOCK_GRAIN:
                 self._timer.set(due_at - now)
@@ -469,7 +446,7 @@ class Scheduler:
             self.dispatch(host, now)
 
     def _total_due_at(self, now: float) -> float:
-        return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
+        return 0.0 if self.total is None else self.total.due_at(now, reserved=self._granted)
 
     def _wake_at(self, host: Host, at: float, now: float) -> None:
         if host.wake_at != at:
@@ -571,20 +548,18 @@ class Scheduler:
         host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
         was_unreachable, paced.circuit = paced.circuit is not CLOSED, CLOSED
         if was_unreachable:
-            self._events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
+            self.events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
         if status in BLOCKING_STATUSES:
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
                 host.blocked_by = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
-                self._events.emit(
-                    HostBlocked(at=now, host=host.key, until_at=until_at, cause=host.blocked_by)
-                )
+                self.events.emit(HostBlocked(at=now, host=host.key, until_at=until_at, cause=host.blocked_by))
         elif host.blocked_by is not None and now >= before:
             cause, host.blocked_by = host.blocked_by, None
-            self._events.emit(HostRecovered(at=now, host=host.key, cause=cause))
+            self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
         if until_at != before:
             self.is_urgent.set()
-        if self._is_saved:
+        if self.is_saved:
             self._note_change(host)
         if was_unreachable or until_at != before:
             self.reconsider(host)
@@ -594,8 +569,8 @@ class Scheduler:
         paced, now = turn.paced, self.now()
         if paced.host.note_outage(turn, outage, now=now, jitter=random.random()):
             name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
-            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
-        if self._is_saved:
+            self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
+        if self.is_saved:
             self._note_change(paced.host)
         self.reconsider(paced.host)
 
@@ -608,7 +583,7 @@ class Scheduler:
 
     def update_limits(self, host: Host) -> None:
         """Take in what a host's origins ask for and are granted now."""
-        host.update_limits(self._max_slots)
+        host.update_limits(self.max_slots)
         self.reconsider(host)
 
     # Hosts and the store.

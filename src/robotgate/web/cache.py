@@ -424,10 +424,10 @@ class SiteCache:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        now = self.scheduler.now()
+        now, blocked = self.scheduler.now(), HostPattern.parse(pattern)
+        was_blocked = self._blocks.get(blocked, 0.0) > now
+        self._blocks[blocked] = until_at
         self._blocks.prune(now)
-        was_blocked = self._blocks.get(pattern) > now
-        blocked = self._blocks.set(pattern, until_at)
         sites = self._named_by(blocked)
         for site in sites:
             site.operator_until_at = self._blocks.until_at(site.origin.host)
@@ -444,7 +444,7 @@ class SiteCache:
 
     def hear_block(self, pattern: str, until_at: float) -> None:
         """Take in what another gate was told, or this one, which the store repeats."""
-        known_at = self._blocks.get(pattern)
+        known_at = self._blocks.get(HostPattern.parse(pattern), 0.0)
         # Of two infinite instants the difference is no number, and not over anything.
         if abs(until_at - known_at) > CLOCK_GRAIN and max(until_at, known_at) > self.scheduler.now():
             self.block(pattern, until_at, is_published=True)

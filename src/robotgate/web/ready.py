@@ -10,7 +10,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from robotgate.web.turns import Turn, Turns
 
+    OnRefusal: TypeAlias = Callable[[str, RobotGateError], object]
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
     Demand: TypeAlias = asyncio.Future[tuple[Turn, asyncio.Future[bool]] | None]
     """A turn, and what tells its line whether it was taken; None when there are no more turns."""
@@ -56,31 +56,26 @@ class ReadyTurns(AsyncIterator["Turn"], AbstractAsyncContextManager["ReadyTurns"
         self._lines.stop()
 
 
-@dataclass(eq=False)
 class Lines:
     """What runs behind one `ReadyTurns`: its tasks hold this, and nothing but the loop holds the iterator."""
 
-    turns: Turns
-    urls: InitVar[Urls]
-    priority: int
-    ahead: InitVar[int]
-    on_refusal: InitVar[Callable[[str, RobotGateError], object] | None]
-    _lines: dict[str, deque[str]] = field(default_factory=dict)
-    """By pace key; each has a task, which ends with it."""
-    _demands: deque[Demand] = field(default_factory=deque)
-    _runner: asyncio.Task[None] | None = None
-    """It reads, and has the tasks of the lines in a group; None until a turn is asked for."""
-    _is_over: bool = False
-    _failure: BaseException | None = None
-    """What ended it, if that was an error."""
-
-    def __post_init__(
-        self, urls: Urls, ahead: int, on_refusal: Callable[[str, RobotGateError], object] | None
+    def __init__(
+        self, turns: Turns, urls: Urls, *, priority: int, ahead: int, on_refusal: OnRefusal | None
     ) -> None:
         if isinstance(urls, str) or not isinstance(urls, Iterable | AsyncIterable):
             raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
         self._urls = urls if isinstance(urls, AsyncIterable) else _each(urls)
         self._on_refusal = on_refusal or (lambda _url, _error: None)
+        self._turns = turns
+        self._priority = priority
+        self._lines: dict[str, deque[str]] = {}
+        """By pace key; each has a task, which ends with it."""
+        self._demands: deque[Demand] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        """It reads, and has the tasks of the lines in a group; None until a turn is asked for."""
+        self._is_over = False
+        self._failure: BaseException | None = None
+        """What ended it, if that was an error."""
         self._room = asyncio.Semaphore(ahead)
         """Of it, each URL that is held takes one."""
         self._resumed = asyncio.Semaphore(0)
@@ -153,7 +148,7 @@ class Lines:
                     await self._room.acquire()
                     url = str(given)
                     try:
-                        key = self.turns.locate(url)[0].host.key
+                        key = self._turns.locate(url)[0].host.key
                     except RobotGateError as error:
                         self._on_refusal(url, error)
                         self._room.release()
@@ -187,7 +182,7 @@ class Lines:
         Raises:
             RobotGateError: as `RobotGate.turn`.
         """
-        turn = self.turns.make(url, self.priority)
+        turn = self._turns.make(url, self._priority)
         loop = asyncio.get_running_loop()
         while True:
             # Nothing is requested for a turn that no task waits for any more, not even robots.txt.
@@ -195,11 +190,11 @@ class Lines:
                 await self._resumed.acquire()
                 # Unless this line has its turn at once, another one may go on as well.
                 loop.call_soon(self._resume_one)
-            await self.turns.judge_and_wait(turn)
+            await self._turns.judge_and_wait(turn)
             if self._is_asked():
                 break
-            self.turns.scheduler.give_back(turn)
-        await self.turns.begin(turn)
+            self._turns.scheduler.give_back(turn)
+        await self._turns.begin(turn)
         turn.holder = None
         while self._is_asked():
             taken: asyncio.Future[bool] = loop.create_future()
