@@ -14,7 +14,7 @@ The way of one request, from the call down and back up::
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (errors, urls, options and others), rules and usage, which are one level; pace; sites;
-stores; web; sitemaps, usage/uses and observe/stats; gate; then lint, observe, testing, signing, integrations, demo,
+stores; web; sitemaps, usage/uses and observe/views; gate; then lint, observe, testing, signing, integrations, demo,
 status and cli.
 """
 
@@ -51,7 +51,7 @@ from robotgate.events import (
 from robotgate.gate import RobotGate
 from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
-from robotgate.observe.stats import GateStats
+from robotgate.observe.views import GateStats, HostView
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
@@ -60,7 +60,7 @@ from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
 from robotgate.sites.record import Answer, Failure, RobotsRecord
-from robotgate.sites.site import HostAccess, HostView
+from robotgate.sites.site import HostAccess
 from robotgate.sites.status import Outcome
 from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore

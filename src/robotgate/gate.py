@@ -19,7 +19,7 @@ from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
 from robotgate.identity import identify
-from robotgate.observe.stats import GateStats, count_hosts, count_origins
+from robotgate.observe.views import GateStats, HostView, count_hosts, count_origins
 from robotgate.options import (
     MAX_HOSTS,
     HostOptions,
@@ -38,7 +38,6 @@ from robotgate.pace.host import StartWindow
 from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sites.site import HostView
 from robotgate.stores.option import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes

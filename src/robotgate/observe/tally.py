@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
-    from robotgate.observe.stats import GateStats
+    from robotgate.observe.views import GateStats
     from robotgate.web.turns import Turn
 
 

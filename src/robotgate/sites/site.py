@@ -1,20 +1,15 @@
-"""One origin in memory: what its record means for our product token and options, and when it is requested again.
-
-`HostView` is what `RobotGate.host` and `RobotGate.hosts` show of it.
-"""
+"""One origin in memory: what its record means for our product token and options, and when it is requested again."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
-from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
@@ -38,7 +33,6 @@ MIN_SIZE: Final = 1024
 WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
 REASONS: Final = {Standing.OPEN: Reason.ROBOTS_TXT_UNAVAILABLE, Standing.CLOSED: Reason.ROBOTS_TXT_FORBIDDEN}
 """Where the site answered."""
-_YEAR_3000: Final = 32_503_680_000.0
 
 
 class HostAccess(Enum):
@@ -235,95 +229,3 @@ def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, visits: int, bytes
         return False
     size = max(len(record.body), MIN_SIZE)
     return visits >= (recheck.visits or math.inf) or bytes_read > (recheck.bytes_ratio or math.inf) * size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostView:
-    """A host as it is known now. Instants are seconds since the epoch."""
-
-    origin: str
-    """The URL's origin, whose rules these are."""
-    host: str
-    """The pace key: what is paced together."""
-    access: HostAccess | None
-    """How much of the origin may be fetched; None while its rules are not known."""
-    checked_at: float | None
-    """When the origin's robots.txt was last requested."""
-    fresh_until_at: float | None
-    """Until when its rules are used without another request; None while they are not known, and for a host whose
-    robots.txt is not obeyed."""
-    stale: bool
-    """Whether the last request for it failed, so that the last good rules hold."""
-    visits: int
-    """Requests sent, those for robots.txt included."""
-    refused: int
-    """Turns refused because the rules of the URL's origin disallow the URL."""
-    bytes_read: int
-    last_visit_at: float | None
-    """When the last response ended, or the last request began if that came later. The moment of a crash counts."""
-    next_allowed_at: float
-    """No turn begins earlier."""
-    blocked_until_at: float | None
-    """Until when a 429 or 503 blocks the host; None when none does."""
-    blocked_by_operator_until_at: float | None
-    """Until when `RobotGate.block` blocks the URL's host; None when it does not."""
-    unreachable_until_at: float | None
-    """Until when no request is sent to the origin because it could not be reached; None when one may be."""
-    failures: int
-    """Blocks in a row."""
-    latency: float | None
-    """Seconds the host takes to begin a response, as a moving average; None while unknown."""
-    delay: float
-    """Seconds between visits: the longest of the operator's, the site's and the one its latency calls for."""
-    waiting: int
-    """Tasks waiting for a turn."""
-    open_turns: int
-    """Requests under way."""
-
-    @classmethod
-    def of(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> Self:
-        """Return what is known of the host of an origin, from memory."""
-        host = site.host
-        record = None if ruling is None else ruling.record
-        return cls(
-            origin=site.key,
-            host=host.key,
-            access=None if ruling is None else ruling.access,
-            checked_at=None if record is None else record.checked_at,
-            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
-            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
-            visits=host.visits,
-            refused=site.refused,
-            bytes_read=host.bytes_read,
-            last_visit_at=host.snapshot().last_visit_at,
-            next_allowed_at=next_allowed_at,
-            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
-            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
-            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
-            failures=host.failures,
-            latency=host.latency,
-            delay=host.delay,
-            waiting=host.waiting,
-            open_turns=len(host.open),
-        )
-
-    def __str__(self) -> str:
-        """One line for the host."""
-        access = "unknown" if self.access is None else self.access.value
-        if self.stale:
-            access += " by stale rules"
-        marks = [
-            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
-            for name, at in (
-                ("blocked", self.blocked_until_at),
-                ("blocked by the operator", self.blocked_by_operator_until_at),
-                ("unreachable", self.unreachable_until_at),
-            )
-            if at is not None
-        ]
-        text = (
-            f"{self.origin}: {access}, {self.visits} visit{'' if self.visits == 1 else 's'},"
-            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.refused} refused,"
-            f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
-        )
-        return ", ".join([text, *marks])

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
+    from robotgate.observe.views import HostView
     from robotgate.sites.record import RobotsRecord
-    from robotgate.sites.site import HostView, Site
+    from robotgate.sites.site import Site
     from robotgate.web.turns import Turns
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | float | bool | None"

@@ -11,8 +11,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from robotgate.observe.stats import GateStats, count_hosts, count_origins
-from robotgate.sites.site import HostView
+from robotgate.observe.views import GateStats, HostView, count_hosts, count_origins
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping

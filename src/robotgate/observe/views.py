@@ -1,0 +1,202 @@
+"""What a gate tells of itself: `GateStats`, of all its hosts, and `HostView`, of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Self
+
+from robotgate.pace.host import OPEN
+from robotgate.pace.state import CLOSED, is_open
+from robotgate.sites.record import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from robotgate.pace.host import Host
+    from robotgate.sites.site import HostAccess, Ruling, Site
+    from robotgate.web.turns import Turns
+
+
+_YEAR_3000: Final = 32_503_680_000.0
+
+
+def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
+    """Count hosts by state, under the names of `GateStats`. The counts of several parts may be added."""
+    return Counter(
+        hosts_waiting=len([host for host in hosts if host.waiters]),
+        hosts_blocked=len([host for host in hosts if host.blocked_until_at > now]),
+    )
+
+
+def count_origins(sites: Collection[Site], now: float) -> Counter[str]:
+    """As `count_hosts`, of origins. No rules are read."""
+    circuits = [site.circuit for site in sites if site.circuit is not CLOSED]
+    return Counter(
+        origins_known=len([site for site in sites if site.record is not None or site.ruling is not None]),
+        origins_unreachable=sum([is_open(circuit, now=now) for circuit in circuits]),
+        origins_blocked=len([site for site in sites if site.operator_until_at > now]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateStats:
+    """What one gate has done since it was made, and what its memory holds now.
+
+    The totals count this gate's own turns and never shrink. Those of a `HostView` go on from what the store knows.
+    """
+
+    visits: int
+    """Turns that began: requests sent, those for robots.txt included."""
+    robots_requests: int
+    """Requests for robots.txt among them, redirects included."""
+    bytes_read: int
+    """Bytes of bodies, decoded, by turns that have ended."""
+    refused: int
+    """Turns refused because the rules disallow the URL."""
+    turned_away: int
+    """Turns refused for another reason: too late for `max_wait`, or the host is blocked or cannot be reached."""
+
+    waiting: int
+    """Turns that wait now."""
+    open_turns: int
+    """Turns that have begun and not ended."""
+    open_robots: int
+    """Those of them for robots.txt."""
+    hosts: int
+    """Hosts in memory; what a pace key joins is one."""
+    hosts_waiting: int = 0
+    """Hosts that turns wait for now."""
+    hosts_blocked: int = 0
+    """Hosts that asked for a pause which is not over."""
+    origins: int
+    """Origins in memory: a host has one for each scheme and port that was used."""
+    origins_known: int = 0
+    """Origins whose robots.txt is known, fresh or not, or is not obeyed."""
+    origins_unreachable: int = 0
+    """Origins that no request is sent to because they could not be reached."""
+    origins_blocked: int = 0
+    """Origins that `RobotGate.block` keeps the gate away from."""
+
+    @classmethod
+    def of(cls, turns: Turns, counts: Counter[str]) -> Self:
+        """Put the totals together with the counts of all hosts and origins."""
+        scheduler, totals = turns.scheduler, turns.scheduler.totals
+        held = scheduler.pages.held | scheduler.robots.held
+        ahead = [turn.ahead for turn in held if turn.state is OPEN]
+        return cls(
+            visits=totals.visits,
+            robots_requests=totals.robots_visits,
+            bytes_read=totals.bytes_read,
+            refused=totals.refused,
+            turned_away=totals.turned_away,
+            waiting=scheduler.waiting,
+            open_turns=len(ahead),
+            open_robots=sum(ahead),
+            hosts=len(scheduler.hosts),
+            origins=len(turns.sites),
+            **counts,
+        )
+
+    def __str__(self) -> str:
+        """One line."""
+        return (
+            f"{self.visits} visits, {self.robots_requests} of them for robots.txt, {self.bytes_read} bytes,"
+            f" {self.refused} refused, {self.turned_away} turned away; {self.waiting} waiting,"
+            f" {self.open_turns} under way; {self.hosts} hosts, {self.hosts_waiting} with waiters,"
+            f" {self.hosts_blocked} blocked; {self.origins} origins, {self.origins_known} known,"
+            f" {self.origins_unreachable} unreachable, {self.origins_blocked} blocked by the operator"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """A host as it is known now. Instants are seconds since the epoch."""
+
+    origin: str
+    """The URL's origin, whose rules these are."""
+    host: str
+    """The pace key: what is paced together."""
+    access: HostAccess | None
+    """How much of the origin may be fetched; None while its rules are not known."""
+    checked_at: float | None
+    """When the origin's robots.txt was last requested."""
+    fresh_until_at: float | None
+    """Until when its rules are used without another request; None while they are not known, and for a host whose
+    robots.txt is not obeyed."""
+    stale: bool
+    """Whether the last request for it failed, so that the last good rules hold."""
+    visits: int
+    """Requests sent, those for robots.txt included."""
+    refused: int
+    """Turns refused because the rules of the URL's origin disallow the URL."""
+    bytes_read: int
+    last_visit_at: float | None
+    """When the last response ended, or the last request began if that came later. The moment of a crash counts."""
+    next_allowed_at: float
+    """No turn begins earlier."""
+    blocked_until_at: float | None
+    """Until when a 429 or 503 blocks the host; None when none does."""
+    blocked_by_operator_until_at: float | None
+    """Until when `RobotGate.block` blocks the URL's host; None when it does not."""
+    unreachable_until_at: float | None
+    """Until when no request is sent to the origin because it could not be reached; None when one may be."""
+    failures: int
+    """Blocks in a row."""
+    latency: float | None
+    """Seconds the host takes to begin a response, as a moving average; None while unknown."""
+    delay: float
+    """Seconds between visits: the longest of the operator's, the site's and the one its latency calls for."""
+    waiting: int
+    """Tasks waiting for a turn."""
+    open_turns: int
+    """Requests under way."""
+
+    @classmethod
+    def of(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> Self:
+        """Return what is known of the host of an origin, from memory."""
+        host = site.host
+        record = None if ruling is None else ruling.record
+        return cls(
+            origin=site.key,
+            host=host.key,
+            access=None if ruling is None else ruling.access,
+            checked_at=None if record is None else record.checked_at,
+            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
+            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
+            visits=host.visits,
+            refused=site.refused,
+            bytes_read=host.bytes_read,
+            last_visit_at=host.snapshot().last_visit_at,
+            next_allowed_at=next_allowed_at,
+            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
+            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
+            failures=host.failures,
+            latency=host.latency,
+            delay=host.delay,
+            waiting=host.waiting,
+            open_turns=len(host.open),
+        )
+
+    def __str__(self) -> str:
+        """One line for the host."""
+        access = "unknown" if self.access is None else self.access.value
+        if self.stale:
+            access += " by stale rules"
+        marks = [
+            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
+            for name, at in (
+                ("blocked", self.blocked_until_at),
+                ("blocked by the operator", self.blocked_by_operator_until_at),
+                ("unreachable", self.unreachable_until_at),
+            )
+            if at is not None
+        ]
+        text = (
+            f"{self.origin}: {access}, {self.visits} visit{'' if self.visits == 1 else 's'},"
+            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.refused} refused,"
+            f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
+        )
+        return ", ".join([text, *marks])
