@@ -12,8 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate import MemoryStore
-from robotgate.pace.state import moved
-from robotgate.stores.codec import encoded, pack_host, unpack_host
+from robotgate.stores.codec import encoded, moved, pack_host, unpack_host
 from robotgate.stores.grants import EXPIRY, Grants, Leave, Request, Term
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.link import Link

@@ -80,8 +80,13 @@ class GateStats:
     """Origins that `RobotGate.block` keeps the gate away from."""
 
     @classmethod
-    def of(cls, turns: Turns, counts: Counter[str]) -> Self:
-        """Put the totals together with the counts of all hosts and origins."""
+    def of(cls, turns: Turns, counts: Counter[str] | None = None) -> Self:
+        """Put the totals together with the counts of all hosts and origins, which are counted now if not given."""
+        if counts is None:
+            now = turns.now()
+            # Copies: the event loop's thread may go on.
+            counts = count_hosts(list(turns.scheduler.hosts.values()), now)
+            counts += count_origins(list(turns.sites.values()), now)
         scheduler, totals = turns.scheduler, turns.scheduler.totals
         held = scheduler.pages.held | scheduler.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]

@@ -1,7 +1,7 @@
 """The arithmetic of politeness: what is known of a host, and when it may be visited next.
 
 Nothing a server sends, and no order of events, makes a visit come sooner than it was due: instants only move later.
-Only `restored` moves them back, by as much as the clock was set back. `pace.host` has what an answer does to a host.
+`pace.host` has what an answer does to a host.
 
 `Circuit` tells whether one origin can be reached. During an outage no request is sent, until after a pause a single one
 tries. A circuit belongs to an origin and not to a host: a refused port says nothing about another port. It is kept in
@@ -11,7 +11,7 @@ memory only, because the first request of the next process finds an outage as ch
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, parse_http_date
@@ -88,36 +88,12 @@ def merged(one: HostState, other: HostState) -> HostState:
     )
 
 
-def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
-    """A saved state by the clock of now, which may have been set back since it was saved.
-
-    A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
-    every wait is as long as it was then. A clock that was set forward looks like time that passed.
-    """
-    return moved(state, min(now - saved_at, 0.0))
-
-
-def moved(state: HostState, seconds: float) -> HostState:
-    """A state whose instants are moved by so many seconds. What never happened stays so."""
-    if not seconds:
-        return state
-    return replace(
-        state,
-        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
-        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
-        blocked_at=state.blocked_at and state.blocked_at + seconds,
-        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
-    )
-
-
-def parse_retry_after(value: str | None, *, now: float) -> float | None:
+def parse_retry_after(value: str, *, now: float) -> float | None:
     """The seconds a Retry-After header asks for (RFC 9110 §10.2.3), as a count or as a date; at most 24 hours.
 
-    None when there is no header or it cannot be read. A date in the past asks for nothing: 0. Of counts that a proxy
+    None when it cannot be read. A date in the past asks for nothing: 0. Of counts that a proxy
     has joined with commas, the longest.
     """
-    if value is None:
-        return None
     text = value.strip()[:MAX_HEADER]
     if _COUNTS.fullmatch(text):
         return min(max(map(float, text.split(","))), MAX_BLOCK)

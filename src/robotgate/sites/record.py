@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, HOUR, MINUTE, parse_http_date
-from robotgate.pace.state import MAX_BLOCK
+from robotgate.pace.state import MAX_BLOCK, growing
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
@@ -258,9 +258,8 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[St
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
     """Seconds to wait after so many failures in a row; never less than the server asked for, up to 24 h."""
-    growing = min(MIN_RETRY_DELAY * 2.0 ** min(failures - 1, 16), MAX_RETRY_DELAY)
     asked = min(retry_after or 0.0, MAX_BLOCK)
-    return max(growing, asked) * (1 + RETRY_JITTER * jitter)
+    return max(min(growing(MIN_RETRY_DELAY, failures), MAX_RETRY_DELAY), asked) * (1 + RETRY_JITTER * jitter)
 
 
 def _lifetime(

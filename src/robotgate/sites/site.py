@@ -6,7 +6,7 @@ import math
 import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
@@ -17,11 +17,14 @@ from robotgate.sites.record import RobotsRecord, Standing, is_answered, retry_de
 from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable
 
     from robotgate.options import HostOptions, Recheck
     from robotgate.urls import Origin
     from robotgate.usage import TdmRep
+
+    RulesCompiler: TypeAlias = Callable[[bytes, str, Origin], Rules]
+    """Makes rules of a file, a token in lower case and the origin."""
 
 
 FIRST_REFRESH: Final = 0.75
@@ -162,23 +165,24 @@ class Site(PacedOrigin):
 
 
 def ruling_of(
-    record: RobotsRecord, *, token: str, options: HostOptions, now: float, purposes: Collection[str] = ()
+    record: RobotsRecord,
+    *,
+    token: str,
+    options: HostOptions,
+    now: float,
+    compiler: RulesCompiler = compile_rules,
 ) -> Ruling:
     """What a record means now for a product token, at a host with these options.
 
     Args:
-        purposes: those that the crawler declares, of `usage.Purpose`.
+        compiler: makes the rules of a file for the token.
     """
     position, fresh_until_at = standing(record, options.status_policy, now)
     reason, rules = None, WITHOUT_RULES.get(position)
     if rules is not None:
         reason = REASONS[position] if is_answered(record) else Reason.ROBOTS_TXT_UNREACHABLE
     else:
-        rules = compile_rules(record.body, token.lower(), record.origin)
-        if purposes:
-            from robotgate.usage.robots import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
-
-            rules = with_purposes(rules, record.body, f"{record.origin}/", token, purposes)
+        rules = compiler(record.body, token.lower(), record.origin)
     written = asked = NOTHING_ASKED
     crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.

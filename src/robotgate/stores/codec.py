@@ -267,6 +267,28 @@ def host_of(values: dict[str, object]) -> HostState:
     return _make_host(**take_all(values, HOST))
 
 
+def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
+    """A saved state by the clock of now, which may have been set back since it was saved.
+
+    A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
+    every wait is as long as it was then. A clock that was set forward looks like time that passed.
+    """
+    return moved(state, min(now - saved_at, 0.0))
+
+
+def moved(state: HostState, seconds: float) -> HostState:
+    """A state whose instants are moved by so many seconds. What never happened stays so."""
+    if not seconds:
+        return state
+    return replace(
+        state,
+        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
+        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
+        blocked_at=state.blocked_at and state.blocked_at + seconds,
+        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
+    )
+
+
 def pack_host(state: HostState) -> bytes:
     """Write a host's state as JSON. For a server, `pace.state.moved` makes its instants relative first."""
     return encoded(host_fields(state))

@@ -15,9 +15,11 @@ import aiohttp
 
 from robotgate.errors import DisallowedError, ResponseTooLargeError, RobotGateError, UsageError
 from robotgate.options import StatusPolicy
+from robotgate.rules.parser import compile_rules
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import MAX_REDIRECTS, Outcome, outcome_of
 from robotgate.usage.read import usage_of_response
+from robotgate.usage.robots import with_purposes
 from robotgate.usage.statement import Preference, purposes_of
 from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH, TdmRep
 from robotgate.usage.values import structured_fields
@@ -26,10 +28,10 @@ from robotgate.web.response import Response
 from robotgate.web.robots import Flight, answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+    from robotgate.rules.rules import Rules
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
+    from robotgate.urls import Origin
     from robotgate.web.cache import SiteCache
     from robotgate.web.turns import Turns
 
@@ -62,15 +64,19 @@ class Uses:
     def open(self, pages: PageFetcher, turns: Turns, cache: SiteCache) -> None:
         """Look at all pages from now on."""
         self._pages, self._turns, self._cache = pages, turns, cache
-        pages.read = partial(self.read, pages.read_page)
-        pages.open = partial(self.stream, pages.open_page)
+        pages.read, pages.open = self.read, self.stream
 
-    async def read(self, read: Callable[[Attempt], Awaitable[Response]], attempt: Attempt) -> Response:
+    def compile_rules(self, body: bytes, token: str, origin: Origin) -> Rules:
+        """Make the rules of a robots.txt for a crawler that declares the purposes."""
+        rules = compile_rules(body, token, origin)
+        return with_purposes(rules, body, f"{origin}/", token, self._purposes) if self._purposes else rules
+
+    async def read(self, attempt: Attempt) -> Response:
         """Return a page, with the file of its origin, if its response disallows none of the purposes.
 
         Raises:
             UsageError: it does; the body is withheld.
-            whatever `read` raises.
+            as `PageFetcher.read_page`.
         """
         given = attempt.request.options
         options: RequestOptions = {}
@@ -79,22 +85,20 @@ class Uses:
                 options[name] = given[name]
         if self._tdmrep:
             await self._file_of(str(attempt.request.url), options)
-        response = await read(attempt)
+        response = await self._pages.read_page(attempt)
         if self._tdmrep:
             response.tdmrep = await self._file_of(response.verdict.url, options)
         self._check(response)
         return response
 
-    async def stream(
-        self, open_page: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]], attempt: Attempt
-    ) -> aiohttp.ClientResponse:
+    async def stream(self, attempt: Attempt) -> aiohttp.ClientResponse:
         """Return a page at its headers, if these disallow none of the purposes.
 
         Raises:
             UsageError: they do.
-            whatever `open_page` raises.
+            as `PageFetcher.open_page`.
         """
-        stream = await open_page(attempt)
+        stream = await self._pages.open_page(attempt)
         try:
             self._check(Response(stream.status, stream.headers, stream.url, (), b"", 0.0, 0.0, attempt.turn))
         except UsageError:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate.identity import Identity
+    from robotgate.sites.site import RulesCompiler
     from robotgate.web.persistence import Persistence
 
 ROBOTS_TIMEOUT: Final = 10.0
@@ -78,7 +79,9 @@ class SiteCache:
     pace_key: PaceKeyFunction
     max_hosts: int
     recheck: Recheck | None
-    purposes: frozenset[str]
+    """Where there is one, `note_visit` is to be called at the end of every turn."""
+    compiler: RulesCompiler
+    """Makes the rules of a file for our token."""
     overrides: Overrides
     scheduler: Scheduler
     persistence: Persistence
@@ -87,8 +90,6 @@ class SiteCache:
     """By origin as text. Look at `Site.ready_until_at` before you use one."""
     flights: Flights = field(default_factory=Flights)
     """What is being found out about origins, by their text."""
-    counts_traffic: bool = False
-    """Whether `note_visit` is to be called at the end of every turn."""
     _fetcher: Fetcher = field(init=False)
     """Sends each request for robots.txt; the gate's own takes a proxy besides."""
     _sweeping: Timer = field(init=False)
@@ -105,8 +106,6 @@ class SiteCache:
         """Request robots.txt files by a fetcher from now on."""
         self._fetcher = fetcher
         self._sweeping, self._cooling = Timer(self._evict), Timer(self._cool_down)
-        recheck = self.recheck
-        self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
 
     # Sites in memory.
 
@@ -155,7 +154,7 @@ class SiteCache:
 
     def _ruling_of(self, record: RobotsRecord, site: Site, now: float) -> Ruling:
         token = self.identity.token
-        return ruling_of(record, token=token, options=site.options, now=now, purposes=self.purposes)
+        return ruling_of(record, token=token, options=site.options, now=now, compiler=self.compiler)
 
     async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.

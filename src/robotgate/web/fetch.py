@@ -33,7 +33,7 @@ from robotgate.errors import (
 from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import COARSEST_TIMER, Timer
-from robotgate.pace.state import BLOCKING_STATUSES
+from robotgate.pace.state import BLOCKING_STATUSES, growing
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
 from robotgate.web.response import Hop, Response
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
-
-    RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
 Page = TypeVar("Page", Response, aiohttp.ClientResponse)
 
@@ -76,7 +74,7 @@ class RequestOptions(TypedDict, total=False):
     compress: str | bool | None
     chunked: bool | None
     expect100: bool
-    raise_for_status: RaiseForStatus | None
+    raise_for_status: bool | Callable[[aiohttp.ClientResponse], Awaitable[None]] | None
     read_until_eof: bool
     proxy: str | URL | None
     proxy_auth: aiohttp.BasicAuth | None
@@ -380,7 +378,7 @@ class PageFetcher:
             # The host asked for a pause.
             pause = 0.0
         elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
-            pause = min(FIRST_PAUSE * 2.0 ** min(made - 1, 16), MAX_PAUSE) * (1 + random.random())
+            pause = min(growing(FIRST_PAUSE, made), MAX_PAUSE) * (1 + random.random())
             # Until then all turns of an origin that could not be reached are refused.
             pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
         else:

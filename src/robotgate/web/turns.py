@@ -408,7 +408,7 @@ class Turns:
             turn.bytes_read += response.content.total_bytes
         if not self.scheduler.end(turn, now):
             return
-        if self._cache.counts_traffic:
+        if self._cache.recheck is not None:
             self._cache.note_visit(turn.paced, turn.bytes_read)
         for meter in self.meters:
             meter(turn, now - turn.began_at)

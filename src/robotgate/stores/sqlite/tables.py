@@ -19,15 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from robotgate.clock import READINGS, SystemClock
-from robotgate.pace.state import CLOCK_GRAIN, HostState, merged, moved, restored
+from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
 from robotgate.stores.base import logger
 from robotgate.stores.codec import (
     HOST_FIELDS,
     amount,
     host_fields,
     host_of,
+    moved,
     moved_record,
     pack_record,
+    restored,
     unpack_record,
 )
 from robotgate.stores.session import uptime
