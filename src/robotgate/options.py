@@ -318,6 +318,8 @@ class Overrides:
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
+        if not self._settled:
+            return self._defaults
         return next((self._settled[key] for key in keys(host) if key in self._settled), self._defaults)
 
     def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:

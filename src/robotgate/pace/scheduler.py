@@ -66,7 +66,8 @@ class Timer:
         loop = asyncio.get_running_loop()
         fires_at = loop.time() + min(max(delay, COARSEST_TIMER), LONGEST_TIMER)
         if fires_at < self.fires_at:
-            self.cancel()
+            if self._handle is not None:
+                self._handle.cancel()
             self.fires_at = fires_at
             self._handle = loop.call_at(fires_at, self._fire)
 
