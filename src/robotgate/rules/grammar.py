@@ -189,8 +189,7 @@ RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for
 """Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
 
 
-_MAX_NUMBER_LENGTH: Final = 64
-_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_NUMBER: Final = re.compile(r"[0-9]{1,64}(?:\.[0-9]{1,64})?")
 _WINDOW: Final = re.compile(r"(?<![0-9])([0-9]{2})([0-9]{2}) ?- ?([0-9]{2})([0-9]{2})(?![0-9])")
 _RATE: Final = re.compile(r"([0-9]{1,9}) ?/ ?([0-9]{1,9})(?![0-9]) ?([smhdSMHD]?)")
 _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -214,7 +213,7 @@ def names(agent: str, token: str) -> bool:
 
 def read_delay(value: str) -> float | None:
     """A Crawl-delay: seconds; None if it cannot be read."""
-    match = _NUMBER.match(value[:_MAX_NUMBER_LENGTH])
+    match = _NUMBER.match(value)
     return float(match[0]) if match else None
 
 

@@ -174,8 +174,9 @@ class Patterns:
     """Without the wildcards at their ends."""
     _starred: dict[str, str] = field(init=False)
     """The patterns of the heads that had one."""
-    _sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = field(default=None, init=False)
-    """The heads, sorted, and the parent of each."""
+    _parents: tuple[int, ...] = field(default=(), init=False)
+    """For each of the heads, the index of the longest other one that it begins with; -1 if there is none. Empty until
+    the heads are sorted."""
     _scans: int = field(default=0, init=False)
     """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
@@ -242,11 +243,12 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        if self._sorted is None and self._scans < _SCANS:
+        if self._scans < _SCANS:
             self._scans += 1
             best = max(filter(target.startswith, self._heads), key=len, default="")
         else:
-            heads, parents = self._sorted or self._sort()
+            parents = self._parents = self._parents or self._sort()
+            heads = self._heads
             # The longest head is the nearest before the target, or a head of that.
             at = bisect_right(heads, target) - 1
             while at >= 0 and not target.startswith(heads[at]):
@@ -304,10 +306,18 @@ class Patterns:
             if matches(pattern, target, exact, self._undecided):
                 yield pattern
 
-    def _sort(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        ordered = sorted(set(self._heads))
-        self._sorted = tuple(ordered), _parents(ordered)
-        return self._sorted
+    def _sort(self) -> tuple[int, ...]:
+        """Sort the heads; return the parent of each."""
+        self._heads = heads = tuple(sorted(set(self._heads)))
+        self.few = heads if self.few else ()
+        parents: list[int] = []
+        begun: list[int] = []
+        for index, head in enumerate(heads):
+            while begun and not head.startswith(heads[begun[-1]]):
+                begun.pop()
+            parents.append(begun[-1] if begun else -1)
+            begun.append(index)
+        return tuple(parents)
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
@@ -320,15 +330,3 @@ class DisallowPatterns(Patterns):
 
 NO_PATTERNS: Final = Patterns(())
 """Few files have an Allow."""
-
-
-def _parents(heads: Sequence[str]) -> tuple[int, ...]:
-    """For each of the sorted heads, the index of the longest other one that it begins with; -1 if there is none."""
-    parents: list[int] = []
-    begun: list[int] = []
-    for index, head in enumerate(heads):
-        while begun and not head.startswith(heads[begun[-1]]):
-            begun.pop()
-        parents.append(begun[-1] if begun else -1)
-        begun.append(index)
-    return tuple(parents)

@@ -51,7 +51,7 @@ from robotgate.rules.grammar import (
     text_of,
 )
 from robotgate.rules.normal import with_query_unescaped
-from robotgate.rules.rules import ALLOW_ALL, Decision, Rules, WrittenRules
+from robotgate.rules.rules import ALLOW_ALL, FOR_EVERYBODY, Decision, Rules, WrittenRules
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
@@ -235,9 +235,8 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     text = canonical(file) if isinstance(file, bytes) else file
     lines = list(HEAD_LINE.finditer(text))
     values = [line[1] for line in lines]
-    pace_lines: list[int] = []
-    if None in values:
-        pace_lines = [line.start() for line in lines if line[1] is None]
+    pace_lines = [line.start() for line in lines if line[1] is None] if None in values else []
+    if pace_lines:
         lines = [line for line in lines if line[1] is not None]
         values = [line[1] for line in lines]
     every = "\n".join(values).lower()
@@ -249,14 +248,14 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
             break
     else:
         return ALLOW_ALL
-    parts: list[tuple[int, int]] = []
+    parts: list[int] = []
     agents: list[str] = []
     paces: list[Pace] = []
     misread: dict[str, list[Record]] = {}
     for first, last in _runs(text, lines, naming):
         # The text below the run includes the line feed before the next User-agent line.
         end = lines[last + 1].start() + 1 if last + 1 < len(lines) else len(text)
-        parts.append((lines[last].end(), end))
+        parts += lines[last].end(), end
         if pace_lines and bisect(pace_lines, lines[first].start()) < bisect(pace_lines, end):
             group = parse_text(text, lines[first].start(), end, AGENT_OR_PACE_LINE).groups[0]
             agents += group.agents
@@ -265,7 +264,9 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
                 misread.setdefault(problem, []).append(record)
         else:
             agents += [text_of(value) for value in values[first : last + 1] if value != DROPPED]
-    rules, named = WrittenRules(file, tuple(parts)), filter(None, dict.fromkeys(agents))
+    rules = WrittenRules(file, tuple(parts))
+    # Most files name everybody: one tuple serves all of them.
+    named = FOR_EVERYBODY if agents == [EVERYBODY] else filter(None, dict.fromkeys(agents))
     if not pace_lines:
         return Rules(rules, agents=named, origin=origin)
     return Rules(

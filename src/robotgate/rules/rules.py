@@ -37,6 +37,7 @@ _TABLES: Final[dict[bytes, ref[DisallowPatterns]]] = {}
 """By a digest of the rules as written: of 699 real files 154 have those of another."""
 _MAX_TABLES: Final = 10_000
 """How many of them are noted, those of forgotten files included."""
+FOR_EVERYBODY: Final = (EVERYBODY,)
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -75,13 +76,15 @@ class WrittenRules:
 
     file: bytes | str
     """As served, or its canonical form. That of bytes is made anew for each reading: most rules are read once."""
-    parts: tuple[tuple[int, int], ...]
-    """The begin and end of each in the canonical form. Each part ends with a line feed."""
+    parts: tuple[int, ...]
+    """By turns the begin and the end of each in the canonical form. Each part ends with a line feed."""
 
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules; files with the same rules share them."""
         text = self._text()
-        text = "".join([text[begin:end] for begin, end in self.parts])
+        text = "".join(
+            [text[begin:end] for begin, end in zip(self.parts[::2], self.parts[1::2], strict=True)]
+        )
         digest = blake2b(text.encode(), digest_size=16).digest()
         tables = _TABLES[digest]() if digest in _TABLES else None
         if tables is None:
@@ -103,7 +106,7 @@ class WrittenRules:
         """The rules of one kind: the pattern and the line of each."""
         text = self._text()
         number = counted = 0
-        for begin, end in self.parts:
+        for begin, end in zip(self.parts[::2], self.parts[1::2], strict=True):
             for match in RULES[kind].finditer(text, begin, end):
                 number += text.count("\n", counted, match.start() + 1)
                 counted = match.start() + 1
@@ -294,5 +297,5 @@ _IS_ROBOTS_TXT: Final = Decision(True, Reason.ROBOTS_TXT)
 ALLOW_ALL: Final = Rules(())
 """No rules: everything may be fetched."""
 
-DENY_ALL: Final = Rules((Rule(RuleKind.DISALLOW, "/", 0),), agents=(EVERYBODY,))
+DENY_ALL: Final = Rules((Rule(RuleKind.DISALLOW, "/", 0),), agents=FOR_EVERYBODY)
 """Nothing but /robots.txt may be fetched. Its only rule, at line 0, stands in no file."""
