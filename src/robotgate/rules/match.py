@@ -174,8 +174,8 @@ class Patterns:
     """Without the wildcards at their ends."""
     _starred: dict[str, str] = field(init=False)
     """The patterns of the heads that had one."""
-    _parents: tuple[int, ...] = field(default=(), init=False)
-    """For each of the heads, the index of the longest other one that it begins with; -1 if there is none. Empty until
+    _parents: tuple[int, ...] | None = field(default=None, init=False)
+    """For each of the heads, the index of the longest other one that it begins with; -1 if there is none. None until
     the heads are sorted."""
     _scans: int = field(default=0, init=False)
     """How often they were tried one after the other."""
@@ -247,8 +247,9 @@ class Patterns:
             self._scans += 1
             best = max(filter(target.startswith, self._heads), key=len, default="")
         else:
-            parents = self._parents = self._parents or self._sort()
-            heads = self._heads
+            if self._parents is None:
+                self._parents = self._sort()
+            heads, parents = self._heads, self._parents
             # The longest head is the nearest before the target, or a head of that.
             at = bisect_right(heads, target) - 1
             while at >= 0 and not target.startswith(heads[at]):
@@ -309,7 +310,6 @@ class Patterns:
     def _sort(self) -> tuple[int, ...]:
         """Sort the heads; return the parent of each."""
         self._heads = heads = tuple(sorted(set(self._heads)))
-        self.few = heads if self.few else ()
         parents: list[int] = []
         begun: list[int] = []
         for index, head in enumerate(heads):
