@@ -103,7 +103,7 @@ def canonical(body: bytes) -> str:
     window = readable(body)
     if b"\r" in window:
         # A CR without LF becomes LF; then every other CR can go.
-        window = (_LONE_CR.sub(b"\n", window) if _LONE_CR.search(window) else window).replace(b"\r", b"")
+        window = _LONE_CR.sub(b"\n", window).replace(b"\r", b"")
     text = f"\n{window.decode('latin-1')}\n".replace("\0", "#")
     # A line that is too long fills one of these blocks. To look for them is several times faster than the expression.
     for begin in range(0, len(text) - _BLOCK, _BLOCK):

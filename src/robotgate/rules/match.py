@@ -208,9 +208,8 @@ class Patterns:
         marks = [mark for mark in "*$%" if mark in lines]
         marked = dict.fromkeys([each for mark in marks for each in self.patterns if mark in each])
         for pattern in marked:
-            trimmed = pattern.rstrip("*$")
-            needle = trimmed.rpartition("*")[2]
-            if len(needle) == len(trimmed) == len(pattern) - 1 and pattern[-1] == "*" and "%" not in needle:
+            needle = pattern.rstrip("*$").rpartition("*")[2]
+            if pattern == f"{needle}*" and "%" not in needle:
                 starred[needle] = pattern
                 continue
             if len(needle) < _LONG or is_spelt:

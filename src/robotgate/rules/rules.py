@@ -82,8 +82,7 @@ class WrittenRules:
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules; files with the same rules share them."""
         text = self._text()
-        bounds = zip(self.parts[::2], self.parts[1::2])  # noqa: B905  # Strict, it takes longer.
-        text = "".join([text[begin:end] for begin, end in bounds])
+        text = "".join([text[begin:end] for begin, end in self._bounds()])
         digest = blake2b(text.encode(), digest_size=16).digest()
         tables = _TABLES[digest]() if digest in _TABLES else None
         if tables is None:
@@ -105,11 +104,14 @@ class WrittenRules:
         """The rules of one kind: the pattern and the line of each."""
         text = self._text()
         number = counted = 0
-        for begin, end in zip(self.parts[::2], self.parts[1::2], strict=True):
+        for begin, end in self._bounds():
             for match in RULES[kind].finditer(text, begin, end):
                 number += text.count("\n", counted, match.start() + 1)
                 counted = match.start() + 1
                 yield text_of(match[1].partition("#")[0]), number
+
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        return zip(self.parts[::2], self.parts[1::2])  # noqa: B905  # If strict, it takes longer.
 
     def _text(self) -> str:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
