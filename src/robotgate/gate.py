@@ -456,13 +456,14 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
             OptionError: an argument makes no sense.
         """
-        from robotgate.sitemaps.walk import SitemapWalk, log_fault  # noqa: PLC0415  # Few programs need it.
+        from robotgate.sitemaps.walk import HEADERS, SitemapWalk, log_fault  # noqa: PLC0415  # Few programs need it.
 
         check_kind("is_sitemap", is_sitemap, bool)
         check_whole("priority", priority)
         check_whole("max_sitemaps", max_sitemaps, least=1)
         unless_none(check_callback, "on_fault", on_fault)
-        fetch = partial(self.fetch, priority=priority, max_wait=self._patience(max_wait))
+        options: RequestOptions = {"headers": HEADERS, "auto_decompress": False}
+        fetch = partial(self.fetch, priority=priority, max_wait=self._patience(max_wait), **options)
         self._locate(url)
         walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
         return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))

@@ -55,8 +55,8 @@ def log_fault(fault: SitemapFault) -> None:
 class SitemapWalk:
     """One walk over the sitemaps of a site."""
 
-    fetch: Callable[..., PageFetch]
-    """Begins to fetch a URL, with options of `RobotGate.fetch`."""
+    fetch: Callable[[str], PageFetch]
+    """Begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is."""
     max_sitemaps: int
     """Files that are fetched at most."""
     on_fault: Callable[[SitemapFault], object]
@@ -141,7 +141,7 @@ class SitemapWalk:
         """
         origins = {Origin.of(file.url)}
         try:
-            async with self.fetch(file.url, headers=HEADERS, auto_decompress=False) as response:
+            async with self.fetch(file.url) as response:
                 origins.add(Origin.of(response.url))
                 await _feed(file, response)
         except (GateClosedError, NestedTurnError, StoreError):

@@ -175,7 +175,7 @@ class PageFetcher:
         turns: Turns,
         max_bytes: int,
     ) -> None:
-        # What else looks at pages replaces them.
+        # `usage.uses` puts its own in their place.
         self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
         self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
         self._session = session
