@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
@@ -45,14 +44,13 @@ _LONG: Final = 4
 
 are_normal: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+").fullmatch
 """Whether patterns, one in a line, are their own normal form, in units too."""
+_are_paths: Final = re.compile(r"(?:[/*].*\n)*+[/*].*").fullmatch
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
-_PLAIN: Final = re.sub(rb"[^!&-;=?-Z_a-z~*]", b"", bytes(range(256)))
-"""The bytes that are the same in the normal form of every pattern."""
 _NONE: Final[dict[str, str]] = {}
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def matches(pattern: str, target: str, exact: str | None = None, undecided: bool = False) -> bool:  # noqa: FBT001, FBT002  # Keywords take twice as long.
+def matches(pattern: str, target: str, exact: str | None = None, *, undecided: bool = False) -> bool:
     """Whether a pattern matches a target.
 
     Args:
@@ -62,8 +60,13 @@ def matches(pattern: str, target: str, exact: str | None = None, undecided: bool
             does not match an escaped one in the query.
         undecided: the answer if only the end of a very long target could tell.
     """
-    if exact is not None or "%" in pattern or (not pattern.isascii() and _is_spelt(pattern)):
+    if exact is not None or _is_spelt(pattern):
         return _matches_spelt(pattern, target if exact is None else exact, undecided=undecided)
+    return _matches_plain(pattern, target, undecided)
+
+
+def _matches_plain(pattern: str, target: str, undecided: bool) -> bool:  # noqa: FBT001  # Keywords take twice as long.
+    """As `matches`, of a pattern that matches in one spelling."""
     head, star, rest = pattern.partition("*")
     if not star:
         return target == head[:-1] if head.endswith("$") else target.startswith(head)
@@ -137,21 +140,21 @@ def _cost(pattern: str, exact: str | None = None) -> int:
 
 
 def _path_of(value: str, origin: Origin | str | None) -> str:
-    """The path of a pattern that is an absolute URL of an origin; empty for any other."""
+    """A pattern without its origin, if it is an absolute URL of this one. ``!`` stands for one that matches nothing."""
+    if value.startswith(("/", "*")):
+        return value
     match = _ABSOLUTE.fullmatch(value)
     with suppress(InvalidURLError):
         if match and Origin.of(match[1]) == (Origin.of(origin) if isinstance(origin, str) else origin):
             return match[2] if match[2].startswith("/") else f"/{match[2]}"
-    return ""
+    return "!"
 
 
-def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[str, ...]:
-    """Patterns in their normal form, in units."""
-    # "!" stands for a pattern that can never match.
-    values = [value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values]
-    # What is odd in each of them: one look at all, because mostly few are. Of no values, it has one.
-    found = "\n".join(values).encode(errors="surrogatepass").translate(None, _PLAIN).split(b"\n")
-    return tuple([pattern_units(value) if odd else value for value, odd in zip(values, found)])  # noqa: B905
+def read_patterns(lines: str, origin: Origin | str | None) -> list[str]:
+    """Patterns, one in a line, in their normal form, in units."""
+    if not _are_paths(lines):
+        lines = "\n".join([_path_of(value, origin) for value in lines.split("\n")])
+    return pattern_units(lines).split("\n")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -184,7 +187,7 @@ class Patterns:
     _wild_keys: tuple[str, ...] = field(init=False)
     """A target that contains none of these matches no wild pattern."""
     _max_length: int = field(default=MAX_SEARCHED, init=False)
-    """For no longer target can the limits count."""
+    """For no longer target can the limits or the spelling count."""
     _undecided: ClassVar = False
     """Whether a pattern counts as matching that only the end of a very long target could tell."""
 
@@ -203,29 +206,29 @@ class Patterns:
         """Tell heads from wild patterns, and find needles and keys."""
         is_spelt = _is_spelt(lines)
         starred: dict[str, str] = {}
-        groups: defaultdict[str, list[str]] = defaultdict(list)
+        groups: dict[str, list[str]] = {}
         # A pattern that comes again is tried once.
         marks = [mark for mark in "*$%" if mark in lines]
         marked = dict.fromkeys([each for mark in marks for each in self.patterns if mark in each])
         for pattern in marked:
-            needle = pattern.rstrip("*$").rpartition("*")[2]
-            if pattern == f"{needle}*" and "%" not in needle:
+            head, star, needle = pattern.rstrip("*$").rpartition("*")
+            if not star and pattern == f"{needle}*" and "%" not in needle:
                 starred[needle] = pattern
                 continue
             if len(needle) < _LONG or is_spelt:
                 pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
                 # Of equally long ones the last: the first may be a slash, which every target has.
                 needle = max(reversed(pieces), key=len)
-            key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
             # A target begins with a slash: if it contains any other needle, it matches a slash, a wildcard and that.
-            groups[key] += needle, "" if pattern == f"/*{needle}" and needle[0] != "/" else pattern
+            tried = "" if head == "/" and pattern == f"/*{needle}" and needle[0] != "/" else pattern
+            key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
+            groups.setdefault(key, []).extend((needle, tried))
         self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
         self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
-        cost = 3 * len(lines) + (sum([2 * _cost(pattern) for pattern in marked]) if is_spelt else 0)
-        self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
+        self._max_length = 0 if is_spelt else min(MAX_SEARCHED, MAX_WORK // (3 * len(lines)))
 
     def matches_further(self, target: str) -> bool:
         """Whether a pattern matches a target that begins with none of `few` and contains one of `keys`.
@@ -233,7 +236,7 @@ class Patterns:
         Args:
             target: with its query unescaped.
         """
-        return bool(self._matching(target) if len(self._heads) <= _FEW else self.best(target))
+        return bool(self._matching(target, first=True) if len(self._heads) <= _FEW else self.best(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -254,7 +257,7 @@ class Patterns:
             while at >= 0 and not target.startswith(heads[at]):
                 at = parents[at]
             best = heads[at] if at >= 0 else ""
-        found = [best]
+        found = [best] if best else []
         if self._starred and (best or "" in self._starred):
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
@@ -262,11 +265,11 @@ class Patterns:
             if key in target:
                 found += self._matching(target, exact)
                 break
-        if len(found) == 1:
-            return best
-        length = max(map(normal_length, found))
-        longest = {pattern for pattern in found if normal_length(pattern) == length}
-        return next(filter(longest.__contains__, self.patterns)) if len(longest) > 1 else longest.pop()
+        if len(found) < 2:
+            return "".join(found)
+        longest = max(map(normal_length, found))
+        equal = [pattern for pattern in found if normal_length(pattern) == longest]
+        return next(filter(set(equal).__contains__, self.patterns)) if len(equal) > 1 else equal[0]
 
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
@@ -276,8 +279,8 @@ class Patterns:
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _matching(self, target: str, exact: str | None = None) -> Sequence[str]:
-        """The wild patterns that match."""
+    def _matching(self, target: str, exact: str | None = None, *, first: bool = False) -> Sequence[str]:
+        """The wild patterns that match, or the first found of them."""
         if exact is not None or len(target) > self._max_length:
             return tuple(self._affordable(target, exact))
         found: list[str] = []
@@ -285,8 +288,10 @@ class Patterns:
             if key in target:
                 turns = iter(group)
                 for needle, pattern in zip(turns, turns):  # noqa: B905
-                    if needle in target and (not pattern or matches(pattern, target, None, self._undecided)):
+                    if needle in target and (not pattern or _matches_plain(pattern, target, self._undecided)):
                         found.append(pattern or f"/*{needle}")
+                        if first:
+                            return found
         return found
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
@@ -303,7 +308,7 @@ class Patterns:
                 if self._undecided:
                     yield pattern
                 return
-            if matches(pattern, target, exact, self._undecided):
+            if matches(pattern, target, exact, undecided=self._undecided):
                 yield pattern
 
     def _sort(self) -> tuple[int, ...]:

@@ -39,9 +39,9 @@ _ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2}){0,30}+"
 """The rest of a run of escapes after its first character. A longer run is taken in parts: parts are cached."""
 _TO_SPELL: Final = re.compile(rf"[^!&-)+-;=?-Z_a-z~](?:{_ESCAPES})?+")
 _TO_SPELL_IN_PATTERN: Final = re.compile(
-    rf"[^!&-;=?-Z_a-z~](?:(?<![%$])|{_ESCAPES}|(?<=%)(?!\*|\Z)|(?<=\$)(?!\Z))"
+    rf"[^\n!&-;=?-Z_a-z~](?:(?<![%$])|{_ESCAPES}|(?<=%)(?![*\n]|\Z)|(?<=\$)(?![\n]|\Z))"
 )
-"""All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end."""
+"""All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end of a line."""
 
 
 _UNIT_OF_BYTE: Final = "".join(
@@ -70,9 +70,6 @@ def target_units(target: str) -> str:
 
     A fragment is dropped; an empty path is ``/``.
     """
-    if _has_simple_escapes(target):
-        # Twice as fast as below. Python's own escapes mean the characters with these numbers, as units do.
-        return unicode_escape_decode(target.replace("%", r"\x"))[0]
     path = target.partition("#")[0]
     return _TO_SPELL.sub(_units_of, path if path.startswith("/") else f"/{path}")
 
@@ -83,11 +80,13 @@ def as_sent(target: str) -> str:
     Raises:
         InvalidURLError: it neither begins with ``/`` nor is ``*``.
     """
-    if not target.startswith("/"):
-        if target != "*":
-            raise InvalidURLError(target, "a path begins with a slash")
-        target = "/*"
-    units = target_units(target)
+    if _has_simple_escapes(target):
+        # Twice as fast as below. Python's own escapes mean the characters with these numbers, as units do.
+        units = unicode_escape_decode(target.replace("%", r"\x"))[0]
+    elif target.startswith("/") or target == "*":
+        units = target_units(target)
+    else:
+        raise InvalidURLError(target, "a path begins with a slash")
     return without_dot_segments(units) if "/." in units else units
 
 
@@ -106,9 +105,11 @@ def without_dot_segments(target: str) -> str:
 
 
 def pattern_units(pattern: str) -> str:
-    """The units of the normal form of a pattern."""
+    """The units of the normal form of a pattern, or of many, one in a line."""
     units = _TO_SPELL_IN_PATTERN.sub(_units_of, pattern)
-    return units if units.isascii() else with_query_unescaped(units)
+    if ESCAPED_SLASH in units or ESCAPED_MARK in units:
+        units = "\n".join(map(with_query_unescaped, units.split("\n")))
+    return units
 
 
 def normal_length(pattern: str) -> int:

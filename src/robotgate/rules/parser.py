@@ -233,12 +233,10 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         origin: the origin of the file, or any URL of it; None if unknown.
     """
     text = canonical(file) if isinstance(file, bytes) else file
-    lines = list(HEAD_LINE.finditer(text))
+    heads = list(HEAD_LINE.finditer(text))
+    lines = [head for head in heads if head[1] is not None]
     values = [line[1] for line in lines]
-    pace_lines = [line.start() for line in lines if line[1] is None] if None in values else []
-    if pace_lines:
-        lines = [line for line in lines if line[1] is not None]
-        values = [line[1] for line in lines]
+    pace_lines = [head.start() for head in heads if head[1] is None] if len(lines) < len(heads) else []
     every = "\n".join(values).lower()
     for binding in (token, EVERYBODY):
         # Few files name the token: one look tells.
@@ -252,7 +250,16 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     agents: list[str] = []
     paces: list[Pace] = []
     misread: dict[str, list[Record]] = {}
-    for first, last in _runs(text, lines, naming):
+    last = -1
+    for index in naming:
+        if index <= last:
+            continue
+        # The run of User-agent lines around the one that names the token.
+        first, floor, last = index, last, index
+        while first > floor + 1 and not _is_closed(text, lines, first - 1):
+            first -= 1
+        while last + 1 < len(lines) and not _is_closed(text, lines, last):
+            last += 1
         # The text below the run includes the line feed before the next User-agent line.
         end = lines[last + 1].start() + 1 if last + 1 < len(lines) else len(text)
         parts += lines[last].end(), end
@@ -278,21 +285,6 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         origin=origin,
         warnings=[_warning(problem, records) for problem, records in misread.items()],
     )
-
-
-def _runs(text: str, lines: list[re.Match[str]], naming: list[int]) -> Iterator[tuple[int, int]]:
-    """The first and last index of each run of User-agent lines that contains one of these indices."""
-    last = -1
-    for index in naming:
-        if index <= last:
-            continue
-        first, floor = index, last
-        while first > floor + 1 and not _is_closed(text, lines, first - 1):
-            first -= 1
-        last = index
-        while last + 1 < len(lines) and not _is_closed(text, lines, last):
-            last += 1
-        yield first, last
 
 
 def _is_closed(text: str, lines: list[re.Match[str]], index: int) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
+from robotgate.rules.grammar import AFTER_VALUE, EVERYBODY, RULES, canonical, text_of
 from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, are_normal, read_patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
@@ -25,7 +24,7 @@ from robotgate.rules.normal import (
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
-_TABLES: Final[dict[bytes, ref[DisallowPatterns]]] = {}
-"""By a digest of the rules as written: of 699 real files 154 have those of another."""
+_TABLES: Final[dict[int, ref[DisallowPatterns]]] = {}
+"""By a hash of the rules as written: of 699 real files 154 have those of another."""
 _MAX_TABLES: Final = 10_000
 """How many of them are noted, those of forgotten files included."""
 FOR_EVERYBODY: Final = (EVERYBODY,)
@@ -63,7 +62,7 @@ class GivenRules:
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules."""
         written = [[path.replace("\n", "%0A") for path, _ in self.lines(kind)] for kind in RuleKind]
-        return _tables_of(*(read_patterns(values, origin) for values in written))
+        return _tables_of(*(read_patterns("\n".join(values), origin)[: len(values)] for values in written))
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
@@ -80,24 +79,23 @@ class WrittenRules:
     """By turns the begin and the end of each in the canonical form. Each part ends with a line feed."""
 
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
-        """The patterns of the rules; files with the same rules share them."""
+        """The patterns of the rules. Files with equal ones share them."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self._bounds()])
-        digest = blake2b(text.encode(), digest_size=16).digest()
-        tables = _TABLES[digest]() if digest in _TABLES else None
-        if tables is None:
-            written: list[Sequence[str]] = [rule.findall(text) for rule in RULES.values()]
-            lines = "\n".join(chain.from_iterable(written))
-            if not are_normal(lines):
-                if "#" in lines or " " in lines or "\t" in lines or not lines.isascii():
-                    written = [[text_of(value.partition("#")[0]) for value in values] for values in written]
-                written = [read_patterns(values, origin) for values in written]
+        written: list[list[str]] = [rule.findall(text) for rule in RULES.values()]
+        lines = "\n".join(chain.from_iterable(written))
+        if not are_normal(lines):
+            for ignored in AFTER_VALUE:
+                lines = ignored.sub("", lines)
+            patterns = iter(read_patterns(text_of(lines), origin))
+            written = [list(islice(patterns, len(values))) for values in written]
+        key = hash(lines)
+        tables = _TABLES[key]() if key in _TABLES else None
+        if tables is None or [[*tables.allow.patterns], [*tables.patterns]] != written:
             tables = _tables_of(*written)
-            # An absolute URL is a rule of its own origin only.
-            if "://" not in lines:
-                if len(_TABLES) >= _MAX_TABLES:
-                    _TABLES.clear()
-                _TABLES[digest] = ref(tables)
+            if len(_TABLES) >= _MAX_TABLES:
+                _TABLES.clear()
+            _TABLES[key] = ref(tables)
         return tables
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
@@ -117,7 +115,7 @@ class WrittenRules:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
-def _tables_of(allowed: Sequence[str], disallowed: Sequence[str]) -> DisallowPatterns:
+def _tables_of(allowed: list[str], disallowed: list[str]) -> DisallowPatterns:
     return DisallowPatterns(tuple(disallowed), Patterns(tuple(allowed)) if allowed else NO_PATTERNS)
 
 

@@ -78,7 +78,7 @@ class RobotsStatements:
         for record, is_ours in _stated(robots, binding, _USAGE):
             if is_ours:
                 path, value = _split_path(record.value)
-                pattern = read_patterns([path.replace("\n", "%0A")], None)[0] if path else ""
+                pattern = read_patterns(path.replace("\n", "%0A"), None)[0] if path else ""
                 self._lines[pattern].append((record, value))
         self._patterns = Patterns(tuple(filter(None, self._lines)))
         self._readings: dict[str, Reading] = {}

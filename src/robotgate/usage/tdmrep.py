@@ -55,7 +55,7 @@ class TdmRep:
             match each:
                 case {"location": str(location)} if location.startswith(("/", "*")):
                     policy = each.get("tdm-policy")
-                    pattern = pattern_units(location)
+                    pattern = pattern_units(location.replace("\n", "%0A"))
                     reservation = json.dumps(each.get("tdm-reservation"))
                     policy = policy if isinstance(policy, str) else None
                     rules.append(TdmRule(location, pattern, reservation, policy))
