@@ -122,10 +122,9 @@ def _means(unit: str, byte: str, in_query: bool, in_pattern_query: bool) -> bool
 
 
 def _places(text: str, piece: str, position: int) -> Iterator[int]:
-    at = text.find(piece, position, MAX_SEARCHED)
-    while at >= 0:
+    at = position - 1
+    while (at := text.find(piece, at + 1, MAX_SEARCHED)) >= 0:
         yield at
-        at = text.find(piece, at + 1, MAX_SEARCHED)
 
 
 def _is_spelt(pattern: str) -> bool:
@@ -257,6 +256,8 @@ class Patterns:
             while at >= 0 and not target.startswith(heads[at]):
                 at = parents[at]
             best = heads[at] if at >= 0 else ""
+        if not (self._wild_keys or self._starred):
+            return best
         found = [best] if best else []
         if self._starred and (best or "" in self._starred):
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
@@ -266,7 +267,7 @@ class Patterns:
                 found += self._matching(target, exact)
                 break
         if len(found) < 2:
-            return "".join(found)
+            return best or "".join(found)
         longest = max(map(normal_length, found))
         equal = [pattern for pattern in found if normal_length(pattern) == longest]
         return next(filter(set(equal).__contains__, self.patterns)) if len(equal) > 1 else equal[0]
