@@ -182,7 +182,8 @@ class Patterns:
     _scans: int = field(default=0, init=False)
     """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
-    """For each key, needles and wild patterns by turns; an empty pattern is one that its needle decides."""
+    """For each of `_wild_keys`, needles and wild patterns by turns; a pattern that its needle decides is empty, and
+    nothing is there for a key that is such a needle."""
     _wild_keys: tuple[str, ...] = field(init=False)
     """A target that contains none of these matches no wild pattern."""
     _max_length: int = field(default=MAX_SEARCHED, init=False)
@@ -199,7 +200,7 @@ class Patterns:
         if len(self._heads) <= _FEW:
             self.few = self._heads
         else:
-            self.keys, self._wild = ("", *self.keys), ((), *self._wild)
+            self.keys = ("", *self.keys)
 
     def _index(self, lines: str) -> None:
         """Tell heads from wild patterns, and find needles and keys."""
@@ -225,17 +226,20 @@ class Patterns:
         self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
         self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
-        self._wild = tuple(map(tuple, groups.values()))
+        self._wild = tuple([tuple(group) if group[1] or len(group) > 2 else () for group in groups.values()])
         # One byte for the search of a needle, and two for each byte of a pattern.
         self._max_length = 0 if is_spelt else min(MAX_SEARCHED, MAX_WORK // (3 * len(lines)))
 
-    def matches_further(self, target: str) -> bool:
-        """Whether a pattern matches a target that begins with none of `few` and contains one of `keys`.
+    def matches_further(self, target: str, key: str) -> bool:
+        """Whether a pattern matches a target that begins with none of `few`.
 
         Args:
             target: with its query unescaped.
+            key: the first of `keys` that it contains.
         """
-        return bool(self._matching(target, first=True) if len(self._heads) <= _FEW else self.best(target))
+        if key and not self._wild[self._wild_keys.index(key)]:
+            return True
+        return bool(self._matching(target, first=True) if key else self.best(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -274,20 +278,18 @@ class Patterns:
 
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
-        return (
-            len(target) <= self._max_length
-            or target.startswith(pattern)
-            or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
-        )
+        if len(target) <= self._max_length or target.startswith(pattern):
+            return True
+        return len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
 
     def _matching(self, target: str, exact: str | None = None, *, first: bool = False) -> Sequence[str]:
         """The wild patterns that match, or the first found of them."""
         if exact is not None or len(target) > self._max_length:
             return tuple(self._affordable(target, exact))
         found: list[str] = []
-        for key, group in zip(self.keys, self._wild):  # noqa: B905  # If strict, it is twice as slow.
+        for key, group in zip(self._wild_keys, self._wild):  # noqa: B905  # If strict, it is twice as slow.
             if key in target:
-                turns = iter(group)
+                turns = iter(group or (key, ""))
                 for needle, pattern in zip(turns, turns):  # noqa: B905
                     if needle in target and (not pattern or _matches_plain(pattern, target, self._undecided)):
                         found.append(pattern or f"/*{needle}")
@@ -298,7 +300,8 @@ class Patterns:
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
-        turns = chain.from_iterable(self._wild)
+        groups = zip(self._wild_keys, self._wild, strict=True)
+        turns = chain.from_iterable(group or (key, "") for key, group in groups)
         for needle, pattern in zip(turns, turns, strict=True):
             left -= len(needle)
             if left >= 0 and needle not in target:

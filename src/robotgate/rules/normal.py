@@ -114,8 +114,7 @@ def pattern_units(pattern: str) -> str:
 
 def normal_length(pattern: str) -> int:
     """The length of the normal form of a pattern in units: the priority of its rule (RFC 9309 §2.2.2)."""
-    length = len(pattern)
-    return length if pattern.isascii() else length + 2 * sum(unit > "\x7f" for unit in pattern)
+    return len(pattern) + (0 if pattern.isascii() else 2 * sum(unit > "\x7f" for unit in pattern))
 
 
 def unescaped(piece: str) -> str:

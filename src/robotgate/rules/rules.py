@@ -200,7 +200,7 @@ class Rules:
         if not target.startswith(disallow.few):
             for key in disallow.keys:
                 if key in target:
-                    if disallow.matches_further(target):
+                    if disallow.matches_further(target, key):
                         break
                     return True
             else:
