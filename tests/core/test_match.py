@@ -241,6 +241,16 @@ def test_a_file_full_of_wildcards() -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("count", [90, 98, 99, 100, 101, 120])
+def test_an_answer_does_not_change_when_it_is_asked_for_again(count: int) -> None:
+    """The prefixes are sorted after some questions, and equal ones are then one: of many there may be few left."""
+    rules = Rules([disallow(f"/{number}/") for number in [*range(count), *range(5)]] + [disallow("/*?a=")])
+    for _ in range(30):
+        assert not rules.allows("/7/page")
+        assert not rules.allows("/page?a=1")
+        assert rules.allows("/page")
+
+
 def test_thousands_of_equal_rules_are_one() -> None:
     """What is compiled is counted, not what is written."""
     rules = Rules(disallow("/a", line) for line in range(8_000))
