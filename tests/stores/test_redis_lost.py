@@ -104,9 +104,6 @@ async def test_what_was_forgotten_is_reasserted(
         server.kill()
         server.start()
     lost_at = NOW()
-    # A process says what it holds when it first calls the server again. If another asks for that before, it gets the
-    # host, and counts it as visited a lease later.
-    await first.obtain("c.example")
     waiting, other = second.ask(), second.ask("b.example")
     granted = await other
     assert granted.state is not None
@@ -118,6 +115,22 @@ async def test_what_was_forgotten_is_reasserted(
     await first.told(Wanted)
     due_at = first.visit_and_leave(delay=5.0)
     assert (await waiting).not_before_at >= due_at
+
+
+async def test_a_restarted_server_grants_nothing_for_a_lease(server: RedisServer) -> None:
+    """A process that does not call again in time may still hold any host.
+
+    A server counts its uptime in whole seconds: one that is a moment old may say a second.
+    """
+    await asyncio.sleep((0.5 - NOW()) % 1)
+    server.kill()
+    killed_at = NOW()
+    server.start()
+    # Until then, none calls it.
+    await asyncio.sleep((0.02 - NOW()) % 1)
+    async with worker(server.url, PREFIX) as one:
+        await one.obtain()
+        assert NOW() >= killed_at + LEASE
 
 
 async def test_flushed_all_the_time(server: RedisServer, pair: list[Worker]) -> None:

@@ -80,7 +80,8 @@ local function lost_until(known)
   if known or is_flushed or info('replication', 'second_repl_offset:(%-?%d+)') ~= '-1' then
     return now + EXPIRY
   end
-  return now - info('server', 'uptime_in_seconds:(%d+)') + EXPIRY
+  -- A server that is a moment old may say a second: it counts full seconds of the clock.
+  return now - math.max(info('server', 'uptime_in_seconds:(%d+)') - 1, 0) + EXPIRY
 end
 
 -- A new epoch begins if the last one is missing or of another run; and if no session has sent anything for a lease: the
