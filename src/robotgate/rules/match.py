@@ -138,8 +138,8 @@ def _cost(pattern: str, exact: str | None = None) -> int:
     return (longest + _PIECE) * _SLOW if exact is not None or _is_spelt(pattern) else longest
 
 
-def _path_of(value: str, origin: Origin | str | None) -> str:
-    """A pattern without its origin, if it is an absolute URL of this one. ``!`` stands for one that matches nothing."""
+def _without_origin(value: str, origin: Origin | str | None) -> str:
+    """A path as it is, an absolute URL of the origin without that; for any other text ``!``, which matches nothing."""
     if value.startswith(("/", "*")):
         return value
     match = _ABSOLUTE.fullmatch(value)
@@ -152,7 +152,7 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
 def read_patterns(lines: str, origin: Origin | str | None) -> list[str]:
     """Patterns, one in a line, in their normal form, in units."""
     if not _are_paths(lines):
-        lines = "\n".join([_path_of(value, origin) for value in lines.split("\n")])
+        lines = "\n".join([_without_origin(value, origin) for value in lines.split("\n")])
     return pattern_units(lines).split("\n")
 
 
