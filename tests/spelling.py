@@ -27,5 +27,5 @@ def normalise_target(target: str) -> str:
 
 
 def normalise_pattern(pattern: str) -> str:
-    """The normal form of a rule's pattern; its length is the rule's priority."""
-    return spelt(pattern_units(pattern))
+    """The normal form of one rule's pattern; its length is the rule's priority."""
+    return spelt(pattern_units(pattern.replace("\n", "%0A")))

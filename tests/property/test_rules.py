@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.spelling import normalise_pattern, normalise_target
 from tests.spelling import units as units_of
@@ -240,6 +240,7 @@ def test_a_normal_target_is_normal(target: str) -> None:
 
 
 @given(st.text(max_size=30) | WRITTEN)
+@example("\n")
 def test_a_normal_pattern_is_normal(pattern: str) -> None:
     """The same for rules."""
     normal = normalise_pattern(pattern)
