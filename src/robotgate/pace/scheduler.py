@@ -192,12 +192,12 @@ class Scheduler:
         host = paced.host
         permits = self.robots if turn.ahead else self.pages
         if (
-            len(host.open) >= host.slots
+            (host.open and len(host.open) >= host.slots)
             or host.starting is not None
+            or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (host.waiters and host.has_waiters())
             or (host.lease is not None and not host.may_pace())
             or len(permits.held) >= permits.total
-            or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
             or (self.total is not None and self.total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN)
@@ -376,7 +376,7 @@ class Scheduler:
         while host.starting is None and len(host.open) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
-            if not host.may_pace():
+            if host.lease is not None and not host.may_pace():
                 if host.has_waiters() and not host.is_wanted:
                     self.unowned.add(host)
                     self.has_transfers.set()
