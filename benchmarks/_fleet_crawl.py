@@ -96,8 +96,8 @@ def crawled(crawl: Crawl, workers: int, program: str, *, by_owner: bool = False)
 async def _crawled(crawl: Crawl, workers: int, program: str, *, by_owner: bool) -> Values:
     with TemporaryDirectory() as folder, RedisServer(Path(folder), program=program) as server:
         async with Redis.from_url(server.url) as client, Site(takes=crawl.response) as site:
-            # Until then the server grants nothing.
-            await asyncio.sleep(LEASE)
+            # Until then the server grants nothing: its uptime may say a second too much.
+            await asyncio.sleep(LEASE + 1)
             given = orders(crawl, workers, store=server.url, port=site.port, by_owner=by_owner)
             async with Fleet(given, patience=PATIENCE) as fleet:
                 await fleet.ended()
