@@ -48,9 +48,10 @@ def _version(package: str) -> str | None:
 
 def peak_memory() -> int:
     """The most bytes this process has ever had in memory."""
-    if STATUS.exists():
-        # What the system counts for `getrusage` begins with the memory of the process that started this one.
-        return int(re.findall(r"^VmHWM:\s+(\d+) kB$", STATUS.read_text(), re.MULTILINE)[0]) * 1024
+    # What the system counts for `getrusage` begins with the memory of the process that started this one.
+    own = re.search(r"^VmHWM:\s+(\d+) kB$", STATUS.read_text(), re.MULTILINE) if STATUS.exists() else None
+    if own:
+        return int(own[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

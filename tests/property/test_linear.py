@@ -1,7 +1,7 @@
 """A longer file never costs more than linearly: in steps and in memory, for every shape that could tempt a reader.
 
 Steps are counted, not seconds: every line of Python run and every built-in called, so that a run on a busy machine
-counts as on an idle one. What C does within one call is not seen here; `benchmarks` holds that against the clock.
+counts as on an idle one. What C does within one call is not seen by these counts; `benchmarks` times it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from benchmarks._client import alone
+from benchmarks.rules import doubled
 
 from robotgate.lint import lint
 from robotgate.rules.parser import Dialect
@@ -173,3 +175,10 @@ def test_lint_is_linear_in_the_rules_of_a_group() -> None:
         return best
 
     assert seconds(6_000) <= MOST_TIME * seconds(3_000)
+
+
+@pytest.mark.slow
+def test_twice_a_long_file_takes_about_twice_the_processor_time() -> None:
+    """For each shape of file: work within one call of C counts here."""
+    ratios = {row.name: row.figures["ratio"].median for row in alone(doubled).rows}
+    assert max(ratios.values()) <= MOST_TIME, ratios

@@ -192,7 +192,7 @@ class Scheduler:
         host = paced.host
         permits = self.robots if turn.ahead else self.pages
         if (
-            (host.open and len(host.open) >= host.slots)
+            len(host.open) >= host.slots
             or host.starting is not None
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (host.waiters and host.has_waiters())
@@ -376,7 +376,7 @@ class Scheduler:
         while host.starting is None and len(host.open) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
-            if host.lease is not None and not host.may_pace():
+            if not host.may_pace():
                 if host.has_waiters() and not host.is_wanted:
                     self.unowned.add(host)
                     self.has_transfers.set()

@@ -18,12 +18,11 @@ from robotgate.errors import GateClosedError
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.robots import Proxy
-from robotgate.web.turns import Turn
 
 if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.web.fetch import Attempt
-    from robotgate.web.turns import Turns
+    from robotgate.web.turns import Turn, Turns
 
     Requests: TypeAlias = "dict[ClientRequest, Turn | OpenResponse]"
 
@@ -118,8 +117,7 @@ class GateMiddleware:
             # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
             turn = earlier
         elif fetch is None:
-            site, target, units = turns.locate(url)
-            turn = Turn(turns, site, target, units, 0, self._max_wait, proxy)
+            turn = turns.make(url, 0, self._max_wait, proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
