@@ -104,6 +104,14 @@ def hostile_files() -> list[HardFile]:
         ),
         HardFile(key="line-ends", title="500 KB of line ends", body=b"\n" * 500_000, paths=("/a",)),
         HardFile(
+            key="many-needles",
+            title="26,000 wildcards, each with a text of its own, a URL of 64 KB",
+            body="\n".join(
+                ["User-agent: *", *(f"Disallow: /*a*{number}" for number in range(26_000))]
+            ).encode(),
+            paths=("/%25?" + "/" * 64_000,),
+        ),
+        HardFile(
             key="floating-wildcards",
             title="30,000 wildcards *…*z, a URL of 8 KB",
             body=b"User-agent: *\n" + floating,

@@ -241,6 +241,16 @@ def test_a_file_full_of_wildcards() -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("count", [499, 501, 2_000])
+def test_wildcards_with_a_text_each(count: int) -> None:
+    """The answer does not depend on how many different texts are looked for, nor on the length of the target."""
+    rules = Rules([disallow(f"/*{number:04}x") for number in range(count)])
+    for end in ("", "z" * 10_000):
+        assert not rules.allows(f"/page/0007x{end}")
+        assert not rules.allows(f"/page/{count - 1:04}x{end}")
+        assert rules.allows(f"/page/{count:04}x{end}")
+
+
 @pytest.mark.parametrize("count", [90, 98, 99, 100, 101, 120])
 def test_an_answer_does_not_change_when_it_is_asked_for_again(count: int) -> None:
     """The prefixes are sorted after some questions, and equal ones are then one: of many there may be few left."""
