@@ -282,6 +282,8 @@ FILLERS = {
     "raw slashes of an Allow": (lambda number: f"/{'*/' * 8_000}{number}", "/?" + "%2F" * 21_000),
     "lone percent signs": (lambda number: f"*%%*{number}", "/" + "%20" * 21_000),
     "ends": (lambda number: f"/*a*{number}$", "/" + "a1" * 32_000),
+    "a text of its own in each": (lambda number: f"/*a*{number}", "/%25?" + "/" * 64_000),
+    "a text and an escape of its own in each": (lambda number: f"/*{number}%2F*%", "/%25?" + "/" * 64_000),
 }
 
 

@@ -24,7 +24,7 @@ from robotgate.rules.normal import ESCAPED_MARK, ESCAPED_SLASH, normal_length, p
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator
 
 MAX_SEARCHED: Final = 8_192
 """Bytes of a target in which the text between two wildcards is searched; other crawlers cut URLs at such a length."""
@@ -41,6 +41,8 @@ _SCANS: Final = 8
 as five such looks."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
+_MANY_KEYS: Final = 500
+"""To look for so many keys in a long target takes as long as to look up all its parts of up to `_LONG` bytes."""
 
 are_normal: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+").fullmatch
 """Whether patterns, one in a line, are their own normal form, in units too."""
@@ -171,7 +173,7 @@ class Patterns:
     """The heads, unless they are many."""
     keys: tuple[str, ...] = field(default=(), init=False)
     """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "": it
-    is the first key if there are many heads."""
+    is the first key if there are many heads or keys."""
     _heads: tuple[str, ...] = field(init=False)
     """Without the wildcards at their ends."""
     _starred: dict[str, str] = field(init=False)
@@ -199,7 +201,7 @@ class Patterns:
         self._wild_keys = self.keys
         if len(self._heads) <= _FEW:
             self.few = self._heads
-        else:
+        if len(self._heads) > _FEW or len(self.keys) > _MANY_KEYS:
             self.keys = ("", *self.keys)
 
     def _index(self, lines: str) -> None:
@@ -216,9 +218,8 @@ class Patterns:
                 starred[needle] = pattern
                 continue
             if len(needle) < _LONG or is_spelt:
-                pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
-                # Of equally long ones the last: the first may be a slash, which every target has.
-                needle = max(reversed(pieces), key=len)
+                # Of equally long pieces the last: the first may be a slash, which every target has.
+                needle = max(reversed(_NOT_LITERAL.split(pattern.removesuffix("$"))), key=len)
             # A target begins with a slash: if it contains any other needle, it matches a slash, a wildcard and that.
             tried = "" if head == "/" and pattern == f"/*{needle}" and needle[0] != "/" else pattern
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
@@ -239,7 +240,7 @@ class Patterns:
         """
         if key and not self._wild[self._wild_keys.index(key)]:
             return True
-        return bool(self._matching(target, first=True) if key else self.best(target))
+        return any(self._matching(target)) if key else bool(self.best(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -266,7 +267,7 @@ class Patterns:
         if self._starred and (best or "" in self._starred):
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
-        for key in self._wild_keys:
+        for key in self.keys:
             if key in target:
                 found += self._matching(target, exact)
                 break
@@ -282,26 +283,26 @@ class Patterns:
             return True
         return len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
 
-    def _matching(self, target: str, exact: str | None = None, *, first: bool = False) -> Sequence[str]:
-        """The wild patterns that match, or the first found of them."""
+    def _matching(self, target: str, exact: str | None = None) -> Iterator[str]:
+        """The wild patterns that match."""
         if exact is not None or len(target) > self._max_length:
-            return tuple(self._affordable(target, exact))
-        found: list[str] = []
+            yield from self._affordable(target, exact)
+            return
         for key, group in zip(self._wild_keys, self._wild):  # noqa: B905  # If strict, it is twice as slow.
             if key in target:
                 turns = iter(group or (key, ""))
                 for needle, pattern in zip(turns, turns):  # noqa: B905
                     if needle in target and (not pattern or _matches_plain(pattern, target, self._undecided)):
-                        found.append(pattern or f"/*{needle}")
-                        if first:
-                            return found
-        return found
+                        yield pattern or f"/*{needle}"
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
+        parts: Container[str] = target
+        if len(self._wild) > _MANY_KEYS:
+            parts = {target[at : at + size] for size in range(_LONG + 1) for at in range(len(target))}
         groups = zip(self._wild_keys, self._wild, strict=True)
-        turns = chain.from_iterable(group or (key, "") for key, group in groups)
+        turns = chain.from_iterable(group or (key, "") for key, group in groups if key[:_LONG] in parts)
         for needle, pattern in zip(turns, turns, strict=True):
             left -= len(needle)
             if left >= 0 and needle not in target:
