@@ -23,6 +23,8 @@ PATTERNS = st.lists(st.sampled_from([*(piece for piece in PIECES if piece != "#"
 WRITTEN = st.tuples(st.sampled_from(["/", "/", "*", ""]), PATTERNS, st.sampled_from(["", "$"])).map(
     lambda parts: parts[0] + "".join(parts[1]) + parts[2]
 )
+ALIKE = ("ab", "ab", "ab", "ba", "/", "?", "=", "%2F", "é", "*")
+"""Of which rules with long texts are made that match often."""
 TARGETS = st.lists(st.sampled_from(PIECES), max_size=10).map(lambda pieces: "/" + "".join(pieces))
 
 LINES = st.one_of(
@@ -131,6 +133,30 @@ def test_a_rule_matches_as_the_octets_say(pattern: str, target: str) -> None:
     """The fast matcher and the slow one agree."""
     rules = Rules([Rule(RuleKind.DISALLOW, pattern, 1)])
     assert (decide(rules, target).rule is not None) is matches(pattern, target)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(RuleKind),
+            st.lists(st.sampled_from(ALIKE), min_size=2, max_size=6).map(
+                lambda pieces: "/*" + "".join(pieces)
+            ),
+        ),
+        max_size=12,
+    ),
+    st.lists(st.sampled_from(ALIKE), max_size=20).map(lambda pieces: "/" + "".join(pieces)),
+    st.sampled_from(["", "z" * 9_000]),
+)
+def test_many_wildcards_that_do_not_match_change_no_answer(
+    written: list[tuple[RuleKind, str]], target: str, end: str
+) -> None:
+    """Among hundreds of texts, others are looked for than among few, and in a long target in another way."""
+    rules = [Rule(kind, pattern, line) for line, (kind, pattern) in enumerate(written)]
+    others = [Rule(kind, f"/*{number:04}*x", 99) for number in range(600) for kind in RuleKind]
+    few, many = Rules(rules, agents=["a"]), Rules([*rules, *others], agents=["a"])
+    assert allows(many, target + end) is allows(few, target + end)
+    assert decide(many, target + end) == decide(few, target + end)
 
 
 @given(st.lists(st.tuples(st.sampled_from(RuleKind), WRITTEN), max_size=12), TARGETS)

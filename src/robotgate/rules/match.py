@@ -298,6 +298,7 @@ class Patterns:
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
+        # Either contains the first bytes of each key that the target contains.
         parts: Container[str] = target
         if len(self._wild) > _MANY_KEYS:
             parts = {target[at : at + size] for size in range(_LONG + 1) for at in range(len(target))}
