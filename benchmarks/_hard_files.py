@@ -150,6 +150,7 @@ SHAPES: Final = {
     "agents": _filled("User-agent: a{}\n"),
     "agents and delays": _filled("User-agent: a{}\nCrawl-delay: 1\n"),
     "our agent and delays": _filled("User-agent: *\nCrawl-delay: {}\n"),
+    "our agent, delays and rules": _filled("User-agent: *\nCrawl-delay: 1\nAllow: /{}\n"),
     "groups": _filled("User-agent: *\nDisallow: /{}\n"),
     "rules": _filled("Disallow: /{}\n"),
     "rules of both kinds": _filled("Disallow: /{}\nAllow: /{}/a\n"),

@@ -251,6 +251,17 @@ def test_wildcards_with_a_text_each(count: int) -> None:
         assert rules.allows(f"/page/{count:04}x{end}")
 
 
+@pytest.mark.parametrize("count", [300, 2_000])
+def test_texts_that_a_long_url_does_not_contain_decide_nothing(count: int) -> None:
+    """Be they in the same words and with the characters of a query, which the URL does contain."""
+    target = f"/a?{'a=aaaa&' * 5_714}"
+    others = [f"/*session{number}=" for number in range(count)]
+    assert Rules(map(disallow, others)).allows(target)
+    assert Rules([disallow("/"), *(Rule(RuleKind.ALLOW, path, 1) for path in [*others, "/*aaaa&"])]).allows(
+        target
+    )
+
+
 @pytest.mark.parametrize("count", [90, 98, 99, 100, 101, 120])
 def test_an_answer_does_not_change_when_it_is_asked_for_again(count: int) -> None:
     """The prefixes are sorted after some questions, and equal ones are then one: of many there may be few left."""

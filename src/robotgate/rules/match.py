@@ -37,8 +37,8 @@ _PIECE: Final = 15
 _FEW: Final = 100
 """So few heads are compared in one call, also when they are sorted."""
 _SCANS: Final = 8
-"""How often all heads are tried for the longest that matches, before they are sorted: that takes 160 ns a head, as long
-as five such looks."""
+"""How often all heads are tried for the longest that matches, before they are sorted. To sort takes 160 ns a head, as
+long as to try them five times."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 _MANY_KEYS: Final = 500
@@ -184,12 +184,12 @@ class Patterns:
     _scans: int = field(default=0, init=False)
     """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
-    """For each of `_wild_keys`, needles and wild patterns by turns; a pattern that its needle decides is empty, and
-    nothing is there for a key that is such a needle."""
+    """For each of `_wild_keys`, needles and wild patterns by turns. The pattern is empty if every target that contains
+    the needle matches. Nothing is here if that is so of the only needle of a key; then the key is that needle."""
     _wild_keys: tuple[str, ...] = field(init=False)
     """A target that contains none of these matches no wild pattern."""
     _max_length: int = field(default=MAX_SEARCHED, init=False)
-    """For no longer target can the limits or the spelling count."""
+    """The wild patterns are matched with limits, and as they are spelt, against longer targets; 0: against any."""
     _undecided: ClassVar = False
     """Whether a pattern counts as matching that only the end of a very long target could tell."""
 
@@ -199,8 +199,7 @@ class Patterns:
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
         self._wild_keys = self.keys
-        if len(self._heads) <= _FEW:
-            self.few = self._heads
+        self.few = self._heads if len(self._heads) <= _FEW else ()
         if len(self._heads) > _FEW or len(self.keys) > _MANY_KEYS:
             self.keys = ("", *self.keys)
 
@@ -298,15 +297,14 @@ class Patterns:
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
-        # Either contains the first bytes of each key that the target contains.
+        # Either contains the first bytes of each needle that the target contains.
         parts: Container[str] = target
-        if len(self._wild) > _MANY_KEYS:
+        if len(self.patterns) > _MANY_KEYS:
             parts = {target[at : at + size] for size in range(_LONG + 1) for at in range(len(target))}
         groups = zip(self._wild_keys, self._wild, strict=True)
-        turns = chain.from_iterable(group or (key, "") for key, group in groups if key[:_LONG] in parts)
+        turns = chain.from_iterable(group or (key, "") for key, group in groups)
         for needle, pattern in zip(turns, turns, strict=True):
-            left -= len(needle)
-            if left >= 0 and needle not in target:
+            if needle[:_LONG] not in parts or ((left := left - len(needle)) >= 0 and needle not in target):
                 continue
             pattern = pattern or f"/*{needle}"  # noqa: PLW2901  # Here it may be spelt in another way.
             left -= _cost(pattern, exact)

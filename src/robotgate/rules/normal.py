@@ -5,7 +5,7 @@ query is escaped, in upper-case hex; a byte that means the same escaped and unes
 written, because their escape differs from the bare byte: ``/ ? # % & = +``. In a query, ``/`` and ``?`` mean the same
 either way (the second example of §2.2.2). ``%2A`` and ``%24`` in a rule are those bytes, not the wildcard and the end
 mark; so are ``*`` and ``$`` in a target. A lone ``%`` before a wildcard or at the end of a rule is the beginning of any
-escape.
+escape that a normal form has: it matches ``%20``, not ``%41``, which is ``A``.
 
 Matching works on the *units* of a normal form: one character per byte, so that a wildcard cannot end inside an escape.
 An escaped byte of ASCII is a character from U+0100 on, so that ``*``, ``$`` and ``%`` in units are special, always. Any

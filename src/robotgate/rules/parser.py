@@ -138,23 +138,29 @@ class ParsedFile:
     records: tuple[Record, ...] = ()
 
 
-def parse_text(text: str, begin: int = 0, end: int = sys.maxsize, line: re.Pattern[str] = LINE) -> ParsedFile:
+def parse_text(
+    text: str, begin: int = 0, end: int = sys.maxsize, line: re.Pattern[str] = LINE, number: int = 0
+) -> ParsedFile:
     """Read a file in the canonical form, or some lines of a part of it. They keep their numbers in the file.
 
     Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5).
+
+    Args:
+        text: the file.
+        begin, end: the part.
+        line: which lines.
+        number: how many lines end before the part.
     """
     reader = _Reader()
-    number = counted = 0
+    counted = begin
     for match in line.finditer(text, begin, end):
         number += text.count("\n", counted, match.start() + 1)
         counted = match.start() + 1
         name, value, first_word, last_word = match.groups()
         if name is not None:
             reader.read_record(field_of(name.rstrip(" \t"), colon=True), name, value, number)
-        else:
-            field = field_of(first_word, colon=False)
-            if field is not None:
-                reader.read_record(field, first_word, last_word, number)
+        elif (field := field_of(first_word, colon=False)) is not None:
+            reader.read_record(field, first_word, last_word, number)
     return reader.finish()
 
 
@@ -250,7 +256,7 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     agents: list[str] = []
     paces: list[Pace] = []
     misread: dict[str, list[Record]] = {}
-    last = -1
+    last, number, counted = -1, 0, 0
     for index in naming:
         if index <= last:
             continue
@@ -264,7 +270,9 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         end = lines[last + 1].start() + 1 if last + 1 < len(lines) else len(text)
         parts += lines[last].end(), end
         if pace_lines and bisect(pace_lines, lines[first].start()) < bisect(pace_lines, end):
-            group = parse_text(text, lines[first].start(), end, AGENT_OR_PACE_LINE).groups[0]
+            begin = lines[first].start()
+            number, counted = number + text.count("\n", counted, begin), begin
+            group = parse_text(text, begin, end, AGENT_OR_PACE_LINE, number).groups[0]
             agents += group.agents
             paces += [pace for pace in group.paces if any(names(agent, binding) for agent in pace.agents)]
             for problem, record in _misread(group, binding):
