@@ -41,8 +41,8 @@ _SCANS: Final = 8
 long as to try them five times."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
-_MANY_KEYS: Final = 500
-"""To look for so many keys in a long target takes as long as to look up all its parts of up to `_LONG` bytes."""
+_MANY_TEXTS: Final = 500
+"""To look for so many keys or needles in a target takes as long as to look up all its parts of up to `_LONG` bytes."""
 
 are_normal: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+").fullmatch
 """Whether patterns, one in a line, are their own normal form, in units too."""
@@ -200,7 +200,7 @@ class Patterns:
             self._index(lines)
         self._wild_keys = self.keys
         self.few = self._heads if len(self._heads) <= _FEW else ()
-        if len(self._heads) > _FEW or len(self.keys) > _MANY_KEYS:
+        if len(self._heads) > _FEW or len(self.keys) > _MANY_TEXTS:
             self.keys = ("", *self.keys)
 
     def _index(self, lines: str) -> None:
@@ -266,7 +266,7 @@ class Patterns:
         if self._starred and (best or "" in self._starred):
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
-        for key in self.keys:
+        for key in ("",) if len(self._wild_keys) > _MANY_TEXTS else self._wild_keys:
             if key in target:
                 found += self._matching(target, exact)
                 break
@@ -297,13 +297,13 @@ class Patterns:
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, as far as `MAX_WORK` goes. The first Disallow beyond it counts as a match."""
         left = MAX_WORK // len(target)
+        groups = zip(self._wild_keys, self._wild, strict=True)
+        turns = list(chain.from_iterable(group or (key, "") for key, group in groups))
         # Either contains the first bytes of each needle that the target contains.
         parts: Container[str] = target
-        if len(self.patterns) > _MANY_KEYS:
+        if len(turns) > 2 * _MANY_TEXTS:
             parts = {target[at : at + size] for size in range(_LONG + 1) for at in range(len(target))}
-        groups = zip(self._wild_keys, self._wild, strict=True)
-        turns = chain.from_iterable(group or (key, "") for key, group in groups)
-        for needle, pattern in zip(turns, turns, strict=True):
+        for needle, pattern in zip(turns[::2], turns[1::2], strict=True):
             if needle[:_LONG] not in parts or ((left := left - len(needle)) >= 0 and needle not in target):
                 continue
             pattern = pattern or f"/*{needle}"  # noqa: PLW2901  # Here it may be spelt in another way.
