@@ -67,6 +67,14 @@ def test_delay_is_the_crawlers_own_where_the_site_asks_for_less(path: Path) -> N
     assert "4 s between visits, line 5 of robots.txt, Request-rate: 1/4" in asked
 
 
+def test_delay_above_all_groups_has_its_line(path: Path) -> None:
+    """It is asked of everybody, and read with its unit."""
+    body = b"Crawl-delay: 0.2 min\n\nUser-agent: *\nCrawl-delay: 5\nDisallow:\n"
+    keep(path, [record("https://a.example", body=body)])
+
+    assert "12 s between visits, line 1 of robots.txt, Crawl-delay: 0.2 min" in why(path, URL).out
+
+
 def test_answer_is_for_one_crawler(path: Path) -> None:
     """Its name decides which group counts."""
     keep(path, [record("https://a.example", body=b"User-agent: ExampleBot\nDisallow: /\n")])

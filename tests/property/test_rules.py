@@ -196,12 +196,15 @@ def read_whole(body: bytes, token: str) -> Rules:
         token = "*"
         groups = [group for group in parsed.groups if group.names(token)]
     paces = [pace for group in groups for pace in group.paces if Group(pace.agents).names(token)]
+    above = [parsed.above] if parsed.above is not None else []
+    visit_times = dict.fromkeys(time for pace in paces for time in pace.visit_times)
+    paces += above
     return Rules(
         (rule for group in groups for rule in group.rules),
         agents=dict.fromkeys(agent for group in groups for agent in group.agents),
         crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
         request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
-        visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
+        visit_times=visit_times or dict.fromkeys(time for pace in above for time in pace.visit_times),
     )
 
 

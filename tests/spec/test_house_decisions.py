@@ -105,22 +105,55 @@ def test_of_several_delays_the_largest_is_obeyed() -> None:
 
 
 def test_how_a_crawl_delay_is_read(subtests: pytest.Subtests) -> None:
-    """Decimal digits at the beginning count, whatever follows."""
+    """Numbers mean what they say, with their unit; what can mean several delays is read as the longest."""
     for value, expected in [
         ("10", 10.0),
         ("0.5", 0.5),
         ("0", 0.0),
-        ("10 seconds", 10.0),
-        ("5,5", 5.0),
         ("7.", 7.0),
-        ("1e9", 1.0),
+        (".5", 0.5),
+        ("1,5", 1.5),
+        ("0,5", 0.5),
+        ("1.000", 1.0),
+        ("10 seconds", 10.0),
+        ("10 sec", 10.0),
+        ("10s", 10.0),
+        ("500ms", 0.5),
+        ("500 MSEC", 0.5),
+        ("2m", 120.0),
+        ("1 min", 60.0),
+        ("1,5 minutes", 90.0),
+        ("1 (min)", 60.0),
+        ("1 h", 3600.0),
+        ("1 min 30 s", 90.0),
+        ("1h30m", 5400.0),
+        ("2 days", 172800.0),
+        ("1 month", 1.0),
+        ('"5"', 5.0),
+        ("+5", 5.0),
+        ("10;", 10.0),
+        # Several readings.
+        ("1,000", 1000.0),
+        ("1 000", 1000.0),
+        ("1\u00a0000", 1000.0),
+        ("1_000", 1000.0),
+        ("0,500", 0.5),
+        ("1e3", 1000.0),
+        ("5-10", 10.0),
+        ("5 - 10 min", 600.0),
+        ("5 or 10 seconds", 10.0),
+        ("1/5s", 5.0),
+        ("1/min", 60.0),
+        ("6 pages per minute", 10.0),
+        ("1 request every 10 s", 10.0),
+        # What follows in other words is no delay.
+        ("5 (2023)", 5.0),
+        ("5 Disallow: /2023", 5.0),
         ("-1", None),
         ("nan", None),
         ("inf", None),
-        ("1_000", 1.0),
         ("\u0663", None),
         ("\u00b2", None),
-        (".5", None),
         ("", None),
         ("soon", None),
     ]:
@@ -131,15 +164,16 @@ def test_how_a_crawl_delay_is_read(subtests: pytest.Subtests) -> None:
             )
 
 
-def test_an_endless_delay_is_long_and_finite() -> None:
+@pytest.mark.parametrize("value", ["9" * 5000, "1e999", "9e99 days", "1" + ",000" * 4000])
+def test_an_endless_delay_is_long_and_finite(value: str) -> None:
     """Five thousand digits are neither an error nor infinity."""
-    delay = RobotsTxt.parse(b"User-agent: *\nCrawl-delay: " + b"9" * 5000).crawl_delay("foobot")
+    delay = RobotsTxt.parse(f"User-agent: *\nCrawl-delay: {value}".encode()).crawl_delay("foobot")
     assert delay is not None
     assert 1e9 < delay < float("inf")
 
 
 def test_how_a_request_rate_is_read(subtests: pytest.Subtests) -> None:
-    """Documents per seconds, minutes, hours or days, with the hours it is for; zero makes no rate."""
+    """Documents in a time, read as a Crawl-delay is, with the hours it is for; zero makes no rate."""
     for value, expected in [
         ("1/5", RequestRate(1, 5)),
         ("10/60s", RequestRate(10, 60)),
@@ -151,7 +185,26 @@ def test_how_a_request_rate_is_read(subtests: pytest.Subtests) -> None:
         ("1/20m 1700-0459", RequestRate(1, 1200, 1020, 299)),
         ("1/10s 1800 - 1900 UTC", RequestRate(1, 10, 1080, 1140)),
         ("1/10s 0000-2400", RequestRate(1, 10, 0, 1440)),
+        ("1/10s 0600 0845", RequestRate(1, 10, 360, 525)),
+        ("1/10s 06:00-08:45", RequestRate(1, 10, 360, 525)),
+        ("1/10 600-845", RequestRate(1, 10)),
         ("1/10s 2500-2600", RequestRate(1, 10)),
+        ("1/10s", RequestRate(1, 10)),
+        ("1/1m", RequestRate(1, 60)),
+        ("1/2 min", RequestRate(1, 120)),
+        ("1/500ms", RequestRate(1, 0.5)),
+        ("1/1,5", RequestRate(1, 1.5)),
+        ("1/1.5 min", RequestRate(1, 90)),
+        ("1/1m30s", RequestRate(1, 90)),
+        ("1/10-20s", RequestRate(1, 20)),
+        ("1/1,000", RequestRate(1, 1000)),
+        ("1,000/1d", RequestRate(1, 86400)),
+        ("0.5/1", RequestRate(1, 2)),
+        ("2,5/5", RequestRate(1, 2)),
+        ("30/min", RequestRate(30, 60)),
+        ("1 page per 10 seconds", RequestRate(1, 10)),
+        ("1/soon", None),
+        ("1/1e999", None),
         ("1/10s 1261-1300", RequestRate(1, 10)),
         ("0/5", None),
         ("5/0", None),
@@ -183,6 +236,10 @@ def test_of_several_request_rates_the_slowest_is_named() -> None:
         ("0600-0845", (VisitTime(360, 525),)),
         ("0100 - 0800", (VisitTime(60, 480),)),
         ("2200-0500", (VisitTime(1320, 300),)),
+        ("0200 0630", (VisitTime(120, 390),)),
+        ("0200 to 0630", (VisitTime(120, 390),)),
+        ("02:00\u20136:30", (VisitTime(120, 390),)),
+        ("0200 2530", ()),
         ("0600", ()),
         ("6-8", ()),
         ("20600-0845", ()),
@@ -194,11 +251,33 @@ def test_how_a_visit_time_is_read(value: str, expected: tuple[VisitTime, ...]) -
     assert RobotsTxt.parse(body).rules("foobot").visit_times == expected
 
 
-def test_a_delay_before_any_user_agent_is_for_nobody() -> None:
-    """It is kept as a record."""
-    robots = RobotsTxt.parse(b"Crawl-delay: 5\nUser-agent: *\nDisallow: /x\n")
-    assert robots.crawl_delay("foobot") is None
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (b"User-agent: *\nDisallow: /x", 5.0),
+        (b"User-agent: foobot\nCrawl-delay: 2\nDisallow: /x", 5.0),
+        (b"User-agent: foobot\nCrawl-delay: 7\nDisallow: /x", 7.0),
+        (b"User-agent: barbot\nCrawl-delay: 7\nDisallow: /x", 5.0),
+        (b"User-agent:\nCrawl-delay: 7\nDisallow: /x", 5.0),
+        (b"", 5.0),
+    ],
+)
+def test_a_delay_above_the_first_group_is_asked_of_everybody(groups: bytes, expected: float) -> None:
+    """A rule there binds nobody (RFC 9309 §2.2.2), but this is no rule. The slower of several is obeyed."""
+    robots = RobotsTxt.parse(b"Disallow: /\nCrawl-delay: 5\nRequest-rate: 1/3\n\n" + groups)
+    assert robots.crawl_delay("foobot") == expected
+    assert robots.request_rate("foobot") == RequestRate(1, 3)
     assert robots.records[0].value == "5"
+    assert robots.allowed("/", "foobot")
+
+
+def test_hours_above_the_first_group_are_those_of_groups_without_any() -> None:
+    """To add them to a group's own would only widen these."""
+    robots = RobotsTxt.parse(
+        b"Visit-time: 0100-0200\nUser-agent: a\nVisit-time: 0300-0400\nDisallow: /x\nUser-agent: b\nDisallow: /y"
+    )
+    assert robots.rules("a").visit_times == (VisitTime(180, 240),)
+    assert robots.rules("b").visit_times == (VisitTime(60, 120),)
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,8 @@ def _asking(record: RobotsRecord, token: str, delay: float) -> Record | None:
     robots = RobotsTxt.parse(record.body, record.origin.robots_url)
     agents = set(robots.rules(token).agents)
     for line in robots.records:
-        if line.group is not None and not agents.isdisjoint(robots.groups[line.group].agents):
+        # Above the first group, it is asked of everybody.
+        if line.group is None or not agents.isdisjoint(robots.groups[line.group].agents):
             alone = RobotsTxt.parse(f"User-agent: *\n{line.field}: {line.value}".encode(errors="replace"))
             rate = alone.request_rate("*")
             if delay in {alone.crawl_delay("*"), None if rate is None else rate.seconds_per_document}:

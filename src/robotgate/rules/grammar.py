@@ -34,8 +34,8 @@ class RequestRate:
 
     documents: int
     """At least 1."""
-    seconds: int
-    """At least 1."""
+    seconds: float
+    """More than 0."""
     start_minute: int | None = None
     """Minutes after midnight UTC from which the rate applies; None if it always applies."""
     end_minute: int | None = None
@@ -191,10 +191,38 @@ AFTER_VALUE: Final = tuple(map(re.compile, ("#.*", r" [ \t]*+(?![^\n])", r"\t[ \
 """A comment, and the blanks at the end of a line. What begins with a literal is found faster."""
 
 
-_NUMBER: Final = re.compile(r"[0-9]{1,64}(?:\.[0-9]{1,64})?")
-_WINDOW: Final = re.compile(r"(?<![0-9])([0-9]{2})([0-9]{2}) ?- ?([0-9]{2})([0-9]{2})(?![0-9])")
-_RATE: Final = re.compile(r"([0-9]{1,9}) ?/ ?([0-9]{1,9})(?![0-9]) ?([smhdSMHD]?)")
-_UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNITS: Final = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
+}
+"""Seconds."""
+MAX_DELAY: Final = 1e64
+"""Seconds. A longer Crawl-delay counts as this one; a Request-rate with a longer time is not read."""
+_MAX_VALUE: Final = 200
+"""Characters of a value that are read."""
+_PLAIN_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_UNIT: Final = rf"(?P<unit>{'|'.join(sorted(_UNITS, reverse=True))})(?![a-z])"
+_DURATION: Final = re.compile(
+    # What joins it to the one before; digits in groups of three, or a number with a decimal mark; its unit.
+    r"[ \t]*(?:[-\u2013,;:/]|to|or|and|per|every)?[ \t]*"
+    r"(?:(?P<grouped>[1-9][0-9]{0,2}(?:[ ,'_\xa0\u202f][0-9]{3})+(?![0-9])(?:\.[0-9]+)?)"
+    r"|(?P<number>(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e\+?[0-9]+)?))"
+    rf"(?:[ \t.(\[_-]*{_UNIT})?",
+    re.ASCII | re.IGNORECASE,
+)
+_RATE: Final = re.compile(
+    r"(?P<documents>[0-9]{1,9}(?:[.,][0-9]{1,9})?|[.,][0-9]{1,9})[ \t]*(?:[a-z]+[ \t]*)?"
+    rf"(?:/|\b(?:per|every|in)\b)[ \t]*(?:{_UNIT}|(?P<time>[0-9.,][^ \t]*(?:[ \t]+[a-z]+)?))",
+    re.ASCII | re.IGNORECASE,
+)
+_TIME_OF_DAY: Final = r"([0-9]{2}|[0-9](?=:)):?([0-9]{2})"
+_WINDOW: Final = re.compile(
+    rf"(?<![0-9:]){_TIME_OF_DAY}(?:[ \t]*[-\u2013][ \t]*|[ \t]+(?:to[ \t]+)?){_TIME_OF_DAY}(?![0-9:])"
+)
 
 EVERYBODY: Final = "*"
 """The User-agent value of the group for crawlers that no group names."""
@@ -214,22 +242,58 @@ def names(agent: str, token: str) -> bool:
 
 
 def read_delay(value: str) -> float | None:
-    """A Crawl-delay: seconds; None if it cannot be read."""
-    match = _NUMBER.match(value)
-    return float(match[0]) if match else None
+    """A Crawl-delay: seconds; None if it cannot be read.
+
+    Where a value can mean several delays, such as ``5-10``, ``1,000`` or ``1/5s``, the longest counts.
+    """
+    if _PLAIN_SECONDS.fullmatch(value):
+        return float(value)
+    value = value[:_MAX_VALUE].lstrip("\"'+~=<>( ")
+    longest, rate = _longest_duration(value), read_rate(value)
+    return longest if rate is None else max(longest or 0.0, rate.seconds_per_document)
+
+
+def _longest_duration(value: str) -> float | None:
+    """The longest of the durations in a row at the beginning of a value: seconds; ``1 min 30 s`` is one of them.
+
+    A comma before three digits may group them or be a decimal mark; a point is a decimal mark.
+    """
+    if value.startswith("-"):
+        return None
+    longest: float | None = None
+    total = unit = 0.0
+    position = 0
+    while match := _DURATION.match(value, position):
+        position = match.end()
+        before, unit = unit, _UNITS[match["unit"].lower()] if match["unit"] else 0.0
+        number = (
+            re.sub("[^0-9.]", "", match["grouped"]) if match["grouped"] else match["number"].replace(",", ".")
+        )
+        total = float(number) * (unit or 1.0) + (total if before > (unit or 1.0) else 0.0)
+        longest = max(longest or 0.0, min(total, MAX_DELAY))
+    return longest
 
 
 def read_rate(value: str) -> RequestRate | None:
     """A Request-rate; None if it cannot be read."""
-    match = _RATE.match(value)
+    match = _RATE.match(value[:_MAX_VALUE])
     if match is None:
         return None
-    documents, seconds = int(match[1]), int(match[2]) * _UNIT_SECONDS[match[3].lower()]
-    if not documents or not seconds:
+    time = match["time"]
+    # A comma is a decimal mark here: fewer documents are slower.
+    documents = float(match["documents"].replace(",", "."))
+    seconds = _UNITS[match["unit"].lower()] if time is None else _longest_duration(time)
+    if not documents or not seconds or seconds >= MAX_DELAY:
         return None
+    if not documents.is_integer():
+        documents, seconds = 1.0, min(seconds / documents, MAX_DELAY)
     # Hours that cannot be read leave a rate that always applies: the slower reading.
     hours = read_visit_time(value, match.end())
-    return RequestRate(documents, seconds, *((hours.start_minute, hours.end_minute) if hours else ()))
+    return RequestRate(
+        int(documents),
+        int(seconds) if seconds.is_integer() else seconds,
+        *((hours.start_minute, hours.end_minute) if hours else ()),
+    )
 
 
 def read_visit_time(value: str, position: int = 0) -> VisitTime | None:

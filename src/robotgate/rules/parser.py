@@ -13,7 +13,9 @@ Only Allow and Disallow lines end a run of User-agent lines; Crawl-delay, Reques
     Crawl-delay: 2
     Disallow: /private
 
-both agents may not fetch /private; the first is asked for a delay of one second, the second for two.
+both agents may not fetch /private; the first is asked for a delay of one second, the second for two. What stands above
+the first User-agent line is asked of everybody, beside what a group asks: Crawl-delay and Request-rate count where they
+are slower, Visit-time where the group has none.
 
 `parse_classic` and `classic_rules` do the same as in the 1990s, by the Standard for Robot Exclusion of 1994 and Perl's
 `WWW::RobotRules`. A file is a list of records, separated by blank lines. The first record that names the robot binds
@@ -136,6 +138,8 @@ class ParsedFile:
     sitemaps: tuple[str, ...] = ()
     """The values of the Sitemap lines, without repetitions. They belong to no group."""
     records: tuple[Record, ...] = ()
+    above: Pace | None = None
+    """What is asked of everybody, above the first group."""
 
 
 def parse_text(
@@ -169,15 +173,19 @@ class _Reader:
 
     def __init__(self) -> None:
         self._groups: list[Group] = []
+        self._above: Pace | None = None
         self._sitemaps: dict[str, None] = {}
         self._records: list[Record] = []
         self._line = 0
         """That of the first User-agent line of the open group; 0 above the first group."""
+        self._asked: list[tuple[Field, Record]] = []
+        """What is asked of the agents above that have no pace yet; above the first group, of everybody."""
         self._begin_group(0)
 
     def finish(self) -> ParsedFile:
         self._begin_group(0)
-        return ParsedFile(tuple(self._groups), tuple(filter(None, self._sitemaps)), tuple(self._records))
+        sitemaps = tuple(filter(None, self._sitemaps))
+        return ParsedFile(tuple(self._groups), sitemaps, tuple(self._records), self._above)
 
     def read_record(self, field: Field | None, name: str, value: str, number: int) -> None:
         text = "" if value == DROPPED else text_of(value)
@@ -198,7 +206,7 @@ class _Reader:
             group = len(self._groups) if self._line else None
             record = Record(text_of(name), text, number, group, len(self._agents))
             self._records.append(record)
-            if field is not None and self._line:
+            if field is not None:
                 self._asked.append((field, record))
 
     def _begin_group(self, number: int) -> None:
@@ -207,6 +215,8 @@ class _Reader:
             self._end_pace()
             rules = tuple(self._rules)
             self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
+        elif self._asked:
+            self._above = _pace((EVERYBODY,), self._asked)
         self._line = number
         self._agents: list[str] = []
         self._rules: list[Rule] = []
@@ -214,20 +224,25 @@ class _Reader:
         self._paces: list[Pace] = []
         self._paced = 0
         """How many of the agents have their pace."""
-        self._asked: list[tuple[Field, Record]] = []
+        self._asked = []
 
     def _end_pace(self) -> None:
-        """Keep what the records ask of the User-agent lines above them; a value that cannot be read is ignored."""
-        agents, asked = tuple(self._agents[self._paced :]), self._asked
-        if asked and agents:
-            delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
-            rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
-            times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
-            delay = max([delay for delay in delays if delay is not None], default=None)
-            slowed, hours = dict.fromkeys(filter(None, rates)), dict.fromkeys(filter(None, times))
-            self._paces.append(Pace(agents, delay, tuple(slowed), tuple(hours), first=asked[0][1]))
+        """Keep what the records ask of the User-agent lines above them."""
+        agents = tuple(self._agents[self._paced :])
+        if self._asked and agents:
+            self._paces.append(_pace(agents, self._asked))
         self._paced = len(self._agents)
         self._asked = []
+
+
+def _pace(agents: tuple[str, ...], asked: list[tuple[Field, Record]]) -> Pace:
+    """What records ask of some agents; a value that cannot be read is ignored."""
+    delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
+    rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
+    times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
+    delay = max([delay for delay in delays if delay is not None], default=None)
+    slowed, hours = dict.fromkeys(filter(None, rates)), dict.fromkeys(filter(None, times))
+    return Pace(agents, delay, tuple(slowed), tuple(hours), first=asked[0][1])
 
 
 def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
@@ -243,14 +258,9 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     lines = [head for head in heads if head[1] is not None]
     values = [line[1] for line in lines]
     pace_lines = [head.start() for head in heads if head[1] is None] if len(lines) < len(heads) else []
-    every = "\n".join(values).lower()
-    for binding in (token, EVERYBODY):
-        # Few files name the token: one look tells.
-        agents_lower = enumerate(every.split("\n") if binding in every else ())
-        naming = [at for at, agent in agents_lower if agent.startswith(binding) and names(agent, binding)]
-        if naming:
-            break
-    else:
+    above = _asked_of_everybody(text, pace_lines[0], lines) if pace_lines else None
+    binding, naming = _naming(values, token)
+    if not naming and above is None:
         return ALLOW_ALL
     parts: list[int] = []
     agents: list[str] = []
@@ -284,15 +294,37 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     named = FOR_EVERYBODY if agents == [EVERYBODY] else filter(None, dict.fromkeys(agents))
     if not pace_lines:
         return Rules(rules, agents=named, origin=origin)
+    hours = [time for pace in paces for time in pace.visit_times]
+    if above is not None:
+        paces.append(above)
+        hours = hours or [*above.visit_times]
     return Rules(
         rules,
         agents=named,
         crawl_delay=max([pace.crawl_delay for pace in paces if pace.crawl_delay is not None], default=None),
         request_rates=dict.fromkeys([rate for pace in paces for rate in pace.request_rates]),
-        visit_times=dict.fromkeys([time for pace in paces for time in pace.visit_times]),
+        visit_times=dict.fromkeys(hours),
         origin=origin,
         warnings=[_warning(problem, records) for problem, records in misread.items()],
     )
+
+
+def _naming(values: list[str], token: str) -> tuple[str, list[int]]:
+    """Which User-agent lines bind a token, and what they name: the token, else everybody."""
+    every = "\n".join(values).lower()
+    for binding in (token, EVERYBODY):
+        # Few files name the token: one look tells.
+        agents = enumerate(every.split("\n") if binding in every else ())
+        naming = [at for at, agent in agents if agent.startswith(binding) and names(agent, binding)]
+        if naming:
+            return binding, naming
+    return EVERYBODY, []
+
+
+def _asked_of_everybody(text: str, first_pace_line: int, lines: list[re.Match[str]]) -> Pace | None:
+    """What is asked above the first User-agent line."""
+    end = lines[0].start() + 1 if lines else len(text)
+    return parse_text(text, 0, end, AGENT_OR_PACE_LINE).above if first_pace_line < end else None
 
 
 def _is_closed(text: str, lines: list[re.Match[str]], index: int) -> bool:

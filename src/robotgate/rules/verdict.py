@@ -131,7 +131,9 @@ class Verdict:
         if self.reason is Reason.DELAY_TOO_LONG and self.max_delay is not None:
             asked, rate = f"Crawl-delay {self.crawl_delay or 0.0:g} s", self.request_rate
             if rate is not None and rate.seconds_per_document > (self.crawl_delay or 0.0):
-                asked = f"Request-rate {rate.documents}/{rate.seconds}, {self.asked_delay:g} s a document,"
+                asked = (
+                    f"Request-rate {rate.documents}/{rate.seconds:.10g}, {self.asked_delay:g} s a document,"
+                )
             detail = f" ({asked} is over max_delay={self.max_delay:g} s)"
         elif self.cause is not None and not self.allowed:
             detail = f" ({self.cause})"
