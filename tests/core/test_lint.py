@@ -79,7 +79,6 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.TWO_IN_ONE_LINE, rb"User-agent: *\nDisallow: /", 1, "Disallow: /", "Disallow: /", None),
     (CODE.TWO_IN_ONE_LINE, GROUP + b"Disallow: /a Allow:/b", 2, "Allow:/b", "Allow:/b", None),
     (CODE.BEFORE_ANY_GROUP, b"Disallow: /a\n" + GROUP, 1, "Disallow: /a", None, None),
-    (CODE.BEFORE_ANY_GROUP, b"Crawl-delay: 5\n" + GROUP, 1, "Crawl-delay: 5", None, None),
     (
         CODE.DELAY_BETWEEN_AGENTS,
         b"User-agent: *\nCrawl-delay: 5\n\nUser-agent: a\nDisallow: /\n",
@@ -142,6 +141,19 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.PACE_UNREADABLE, GROUP + b"Visit-time: 6-8\n", 2, "6-8", None, None),
     (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 0.5\n", 2, "0.5", "Crawl-delay: 1", None),
     (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 10 s\n", 2, "10 s", "Crawl-delay: 10", None),
+    (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 1,5\n", 2, "1,5", "Crawl-delay: 2", None),
+    (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 2 min\n", 2, "2 min", "Crawl-delay: 120", None),
+    (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 500ms\n", 2, "500ms", "Crawl-delay: 1", None),
+    (CODE.DELAY_WITH_REST, GROUP + b"Crawl-delay: 0.0\n", 2, "0.0", "Crawl-delay: 0", None),
+    (CODE.PACE_FORM, GROUP + b"Request-rate: 1/2 min\n", 2, "1/2 min", "Request-rate: 1/120", None),
+    (
+        CODE.PACE_FORM,
+        GROUP + b"Request-rate: 1/5s 6:00-08:45\n",
+        *(2, "1/5s 6:00", "Request-rate: 1/5 0600-0845", None),
+    ),
+    (CODE.PACE_FORM, GROUP + b"Visit-time: 0200 0630\n", 2, "0200 0630", "Visit-time: 0200-0630", None),
+    (CODE.PACE_OUTSIDE_GROUPS, b"Crawl-delay: 5\n" + GROUP, 1, "Crawl-delay: 5", None, None),
+    (CODE.PACE_OUTSIDE_GROUPS, b"Request-rate: 1/5\n" + GROUP, 1, "Request-rate: 1/5", None, None),
     (CODE.DELAY_TOO_LONG, GROUP + b"Crawl-delay: 86400\n", 2, "86400", None, None),
     (CODE.DELAY_AGAIN, GROUP + b"Crawl-delay: 5\nCrawl-delay: 9\n", 3, "Crawl-delay: 9", None, 2),
     (CODE.SITEMAP_NOT_ABSOLUTE, b"Sitemap: /s.xml\n", 1, "/s.xml", None, None),
@@ -396,6 +408,76 @@ def test_no_bytes_raise(body: bytes, url: str | None) -> None:
         assert 0 <= finding.start <= finding.end <= len(finding.text)
         assert finding.text.isprintable()
         assert finding.suggestion is None or finding.suggestion.isprintable()
+
+
+FIELDS: Final = st.sampled_from(
+    [
+        *(b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", b"Request-rate", b"Visit-time"),
+        *(
+            b"Useragent",
+            b"Disallowed",
+            b"Alow",
+            b"Crawl_delay",
+            b"Site-map",
+            b"disallow = ",
+            b"Licence",
+            b"Note",
+            b"",
+        ),
+    ]
+)
+VALUES: Final = st.lists(
+    st.sampled_from(
+        [
+            *(
+                b"/",
+                b"/",
+                b"*",
+                b"$",
+                b"%",
+                b"%2",
+                b"%61",
+                b"%c3",
+                b"%%34%31",
+                b" ",
+                b"#",
+                b"\xc3\xa9",
+                b"\xff",
+            ),
+            *(b"a", b"b", b"5", b"0", b",", b".", b"-", b"min", b"0600", b"https://a.example", b"Allow: /b"),
+        ]
+    ),
+    max_size=5,
+).map(b"".join)
+RECORDS: Final = st.tuples(FIELDS, st.sampled_from([b":", b": ", b" "]), VALUES).map(b"".join)
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([None, "https://a.example/"]))
+@example([b"User-agent: *", b"Allow:", b"Disallow: /x"], None)
+@example([b"User-agent: *", b"Disallowed:", b"Disallow: /x"], None)
+@example([b"User-agent: *", b"Disallow: /%%34%31"], None)
+@example([b"User-agent: *", b"Crawl-delay: 2 min"], None)
+def test_advice_that_is_followed_is_not_found_fault_with(lines: list[bytes], url: str | None) -> None:
+    """A line that is suggested no longer has what it is suggested for, and nothing that the old one had not.
+
+    Only what it shares with other lines may be found then, as its rule is read; and all of a field that was not known.
+    """
+    before = lint(b"\n".join(lines), url)
+    old = [line.kind for line in lines_of(b"\n".join(lines))]
+    for finding in before:
+        if finding.suggestion is None:
+            continue
+        at, written = finding.line - 1, [finding.suggestion.encode()]
+        if finding.code is CODE.TWO_IN_ONE_LINE:
+            # The second record is for a line of its own.
+            written = [lines[at][: finding.column - 1], *written]
+        body = b"\n".join([*lines[:at], *written, *lines[at + 1 :]])
+        after = {each.code for each in lint(body, url) if each.line == finding.line}
+        assert after.isdisjoint({finding.code, CODE.EMPTY_ALLOW, CODE.EMPTY_DISALLOW, CODE.EMPTY_AGENT})
+        if old[at] is not None and [*lines_of(body)][at].kind is old[at]:
+            had = {each.code for each in before if each.line == finding.line}
+            shared = {each.code for each in lint(body, url) if each.related_line is not None}
+            assert after <= had | shared
 
 
 @given(BODIES)

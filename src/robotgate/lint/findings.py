@@ -252,7 +252,7 @@ class FindingCode(Enum):
     EMPTY_ALLOW = _warning(
         "an Allow without a path has no effect; some crawlers refuse everything",
         "An empty pattern matches nothing (§2.2).",
-        "`Disallow:` to allow everything; else no line.",
+        "No line; or `Disallow:`, where it is the only rule of its group, to allow everything.",
     )
     EMPTY_DISALLOW = _warning(
         "an empty Disallow beside other rules has no effect; some crawlers allow everything",
@@ -307,6 +307,16 @@ class FindingCode(Enum):
         "not whole seconds: some crawlers ignore the line or read its first digits",
         _OUTSIDE,
         "Whole seconds, without a unit.",
+    )
+    PACE_FORM = _warning(
+        "a form that only some crawlers can read",
+        _OUTSIDE,
+        "`Request-rate: 1/10m`; `Visit-time: 0600-0845`.",
+    )
+    PACE_OUTSIDE_GROUPS = _warning(
+        "the line stands above any User-agent line: some crawlers obey it, whatever their name, others ignore it",
+        _OUTSIDE,
+        "The line below `User-agent: *`, or below each User-agent line that it is meant for.",
     )
     DELAY_TOO_LONG = _warning(
         "a delay of more than a minute: crawlers do not visit, or ignore it",

@@ -136,22 +136,28 @@ def _check_field(line: Line, findings: Findings) -> None:
     if line.is_too_long:
         findings.add(FindingCode.LINE_TOO_LONG, line)
     elif line.is_record and not line.has_colon:
-        suggestion = (meant or line.field) + b": " + line.value
-        findings.add(FindingCode.MISSING_COLON, line, span, suggestion=suggestion)
+        findings.add(
+            FindingCode.MISSING_COLON, line, span, suggestion=_record(meant or line.field, line.value)
+        )
     elif line.has_colon and meant is not None and name not in _SPELT:
-        findings.add(FindingCode.MISSPELT_FIELD, line, span, suggestion=meant + b": " + line.value)
+        findings.add(FindingCode.MISSPELT_FIELD, line, span, suggestion=_record(meant, line.value))
     elif line.has_colon and name in _OTHER_FIELDS:
         findings.add(_OTHER_FIELDS[name], line, span, kind=name.decode())
     elif line.kind is not None or not content:
         return
     elif known := _FIELD_WITHOUT_COLON.match(content):
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
-        suggestion = _FIELDS[_letters(known[1])] + b": " + value
+        suggestion = _record(_FIELDS[_letters(known[1])], value)
         findings.add(FindingCode.MISSING_COLON, line, span, suggestion=suggestion)
     elif line.is_record:
         findings.add(FindingCode.UNKNOWN_FIELD, line, span)
     else:
         findings.add(FindingCode.NO_FIELD, line, suggestion=b"# " + content)
+
+
+def _record(field: bytes, value: bytes) -> bytes | None:
+    """The line to write; None for an empty value, which means little in any line and is found there, too."""
+    return field + b": " + value if value else None
 
 
 def _meant_field(name: bytes) -> bytes | None:
@@ -184,7 +190,12 @@ _ODD_BYTES: Final = (
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+|\*(?=[ \t]|$)")
 _ABSOLUTE: Final = re.compile(rb"([a-z][a-z0-9+.-]*://[^/?#]*)(.*)", re.IGNORECASE)
 _WEB_ADDRESS: Final = re.compile(rb"https?://[^/?#\s]+", re.IGNORECASE)
-_WHOLE_SECONDS: Final = re.compile(rb"[0-9]+")
+_USUAL_FORMS: Final = {
+    Field.CRAWL_DELAY: re.compile(rb"[0-9]+"),
+    Field.REQUEST_RATE: re.compile(rb"[0-9]+/[0-9]+[smh]?(?:[ \t]+[0-9]{4}-[0-9]{4})?"),
+    Field.VISIT_TIME: re.compile(rb"[0-9]{4}-[0-9]{4}"),
+}
+"""What every crawler that knows the field can read."""
 _UNRESERVED: Final = rb"%(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])"
 
 
@@ -265,7 +276,9 @@ def _check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
     for code, pattern, respelt in _ODD_PATHS:
         odd = pattern.search(value)
         if odd is not None:
-            findings.add(code, line, _at(line, odd), suggestion=field + pattern.sub(respelt, value))
+            better = pattern.sub(respelt, value)
+            suggestion = None if pattern.search(better) else field + better
+            findings.add(code, line, _at(line, odd), suggestion=suggestion)
     if line.kind is Field.ALLOW:
         findings.add(FindingCode.CLASSIC_ALLOW, line, line.field_span)
     special = re.search(rb"\*|\$$", value)
@@ -298,16 +311,30 @@ def _check_sitemap(line: Line, site: Origin | None, findings: Findings) -> None:
 def _check_pace(line: Line, findings: Findings) -> None:
     """Find Crawl-delay and similar values that no crawler, or not every crawler, can read."""
     pace = RobotsTxt.parse(b"User-agent: *\n" + line.content).rules("*")
-    delay = pace.crawl_delay
-    if delay is None:
-        if not (pace.request_rates or pace.visit_times):
-            findings.add(FindingCode.PACE_UNREADABLE, line, line.value_span)
+    if pace.crawl_delay is not None:
+        code, meant = FindingCode.DELAY_WITH_REST, b"Crawl-delay: %d" % math.ceil(pace.crawl_delay)
+    elif pace.request_rate is not None:
+        rate = pace.request_rate
+        code, meant = (
+            FindingCode.PACE_FORM,
+            b"Request-rate: %d/%d" % (rate.documents, math.ceil(rate.seconds)),
+        )
+        if rate.start_minute is not None and rate.end_minute is not None:
+            meant += b" " + _hours(rate.start_minute, rate.end_minute)
+    elif pace.visit_times:
+        hours = pace.visit_times[0]
+        code, meant = FindingCode.PACE_FORM, b"Visit-time: " + _hours(hours.start_minute, hours.end_minute)
+    else:
+        findings.add(FindingCode.PACE_UNREADABLE, line, line.value_span)
         return
-    if _WHOLE_SECONDS.fullmatch(line.value) is None:
-        suggestion = b"Crawl-delay: %d" % max(1, math.ceil(min(delay, _MAX_WELCOME_DELAY)))
-        findings.add(FindingCode.DELAY_WITH_REST, line, line.value_span, suggestion=suggestion)
-    if delay > _MAX_WELCOME_DELAY:
+    if line.kind is not None and _USUAL_FORMS[line.kind].fullmatch(line.value) is None:
+        findings.add(code, line, line.value_span, suggestion=meant)
+    if (pace.crawl_delay or 0.0) > _MAX_WELCOME_DELAY:
         findings.add(FindingCode.DELAY_TOO_LONG, line, line.value_span)
+
+
+def _hours(start_minute: int, end_minute: int) -> bytes:
+    return b"%02d%02d-%02d%02d" % (*divmod(start_minute, 60), *divmod(end_minute, 60))
 
 
 def _check_statement(line: Line, findings: Findings) -> None:
@@ -352,5 +379,3 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
         _check_agent(line, findings)
     elif line.kind in RULES and line.value:
         _check_rule(line, site, findings)
-    elif line.kind is Field.ALLOW:
-        findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=b"Disallow:")

@@ -119,8 +119,12 @@ class _Groups:
         """Report what can be known only at the end of the file."""
         for rules in self._rules:
             empty = [line for line in rules if not line.value]
-            for line in empty if len(empty) < len(rules) else ():
-                if line.kind is Field.DISALLOW:
+            has_others = len(empty) < len(rules)
+            for line in empty:
+                if line.kind is Field.ALLOW:
+                    suggestion = None if has_others else b"Disallow:"
+                    self._findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=suggestion)
+                elif has_others:
                     self._findings.add(FindingCode.EMPTY_DISALLOW, line)
         if any(self._rules[number] for number in self._named.get(b"*", ())):
             # Only the last group can have no rules: any other would continue with the next User-agent line.
@@ -159,7 +163,10 @@ class _Groups:
 
     def _read_rule_or_pace(self, line: Line) -> None:
         if not self._rules:
-            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
+            is_pace = line.kind in PACE
+            self._findings.add(
+                FindingCode.PACE_OUTSIDE_GROUPS if is_pace else FindingCode.BEFORE_ANY_GROUP, line
+            )
             return
         if self._after_blank:
             self._findings.add(FindingCode.BLANK_IN_GROUP, line)

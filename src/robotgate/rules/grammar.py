@@ -198,6 +198,7 @@ _UNITS: Final = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600.0),
     **dict.fromkeys(("d", "day", "days"), 86_400.0),
     **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
+    **dict.fromkeys(("month", "months"), 2_592_000.0),
 }
 """Seconds."""
 MAX_DELAY: Final = 1e64
