@@ -19,7 +19,7 @@ from robotgate import RobotGate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator
 
-    from robotgate import Clock, Fetcher, StatusPolicy, Store
+    from robotgate import Clock, Dialect, Fetcher, StatusPolicy, Store
 
 # A machine that is busy with other things is no fault of the code.
 settings.register_profile("robotgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -93,6 +93,7 @@ class GateOptions(TypedDict, total=False):
     robots_concurrency: int
     allow_private_addresses: bool
     status_policy: StatusPolicy
+    dialect: Dialect
     max_bytes: int
     purposes: Collection[str]
     tdmrep: bool

@@ -37,7 +37,7 @@ from robotgate.options import (
 from robotgate.pace.host import StartWindow
 from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.rules.normal import as_written
-from robotgate.rules.parser import compile_rules
+from robotgate.rules.parser import COMPILERS, Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.stores.option import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
@@ -136,6 +136,8 @@ class RobotGate:
         allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from,
             whether they are in the URL or its name resolves to them.
         status_policy: what a robots.txt that cannot be read means for its site.
+        dialect: the standard by which each robots.txt is read. `Dialect.CLASSIC` knows no Crawl-delay; give a `delay`.
+            Stores keep files as they were served, so gates of both may share one.
         recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
             many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its
             lifetime the next use of the site requests it again in the background.
@@ -184,6 +186,7 @@ class RobotGate:
         robots_concurrency: int = 256,
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
+        dialect: Dialect = Dialect.RFC9309,
         recheck: Recheck | None = None,
         purposes: Collection[str] = frozenset(),
         tdmrep: bool = False,
@@ -195,14 +198,16 @@ class RobotGate:
         signer: Signer | None = None,
     ) -> None:
         check_options(locals())
+        check_kind("dialect", dialect, Dialect)
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
+        compiler = COMPILERS[dialect]
         self._uses = None
         if purposes or tdmrep:
             from robotgate.usage.uses import Uses  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
-            self._uses = Uses(purposes, tdmrep=tdmrep)
+            self._uses = Uses(purposes, tdmrep=tdmrep, compiler=compiler)
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
@@ -250,7 +255,7 @@ class RobotGate:
             pace_key=pace_key_function(pace_key),
             max_hosts=max_hosts,
             recheck=recheck,
-            compiler=compile_rules if self._uses is None else self._uses.compile_rules,
+            compiler=compiler if self._uses is None else self._uses.compile_rules,
             overrides=per_host,
             scheduler=scheduler,
             persistence=self._persistence,

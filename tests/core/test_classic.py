@@ -126,6 +126,7 @@ def test_records_and_rules(subtests: pytest.Subtests) -> None:
         (b"User-agent: *\n\nDisallow: /a", []),
         (b"User-agent: foobot\n\nUser-agent: *\nDisallow: /a", []),
         (b"User-agent: *\nDisallow: /a\n \t\nDisallow: /b", ["/a"]),
+        (b"User-agent: *\nDisallow: /a\n\v\nDisallow: /b", ["/a", "/b"]),
         # A comment does not, nor does an unknown line.
         (b"User-agent: *\nDisallow: /a\n # none\nDisallow: /b", ["/a", "/b"]),
         (b"User-agent: *\nCrawl-delay: 5\nnonsense\nDisallow: /a", ["/a"]),
@@ -171,6 +172,27 @@ def test_records_and_rules(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize(
     ("value", "path", "allowed"),
     [
+        # A value may end within an escape.
+        ("/%", "/%C3%A9", False),
+        ("/%", "/%20", False),
+        ("/%", "/50%25", True),
+        ("/50%", "/50%25", False),
+        ("/%", "/A", True),
+        ("/a%2", "/a%20b", False),
+        ("/a%2", "/a%2Fb", False),
+        ("/a%2", "/a%30", True),
+        ("/a%2", "/a!b", True),
+        ("/a%c", "/a%C3%A9", False),
+        ("/a%C", "/a%E9", True),
+        ("/a?b=%2", "/a?b=%26", False),
+        ("/a%zz", "/a%25zz", False),
+        ("/a%2*", "/a%252*", False),
+        ("/a%2*", "/a%20", True),
+        ("http://www.example.com/%", "/%20", False),
+        # As in RFC 9309.
+        (".", "/x", True),
+        ("/a/../b", "/a/../b", True),
+        ("/b", "/a/../b", False),
         ("/a*", "/a*b", False),
         ("/a$", "/a$b", False),
         ("/a%2A", "/a*", False),
@@ -215,6 +237,15 @@ def test_a_verdict_tells_the_first_rule_that_matches(path: str, reason: Reason, 
     assert verdict.group == ("foo",)
     assert verdict.rule is not None
     assert verdict.rule.line == line
+
+
+@pytest.mark.parametrize("path", ["/a%20b", "/a%2Fb", "/a%FF"])
+def test_a_verdict_tells_the_rule_that_ends_within_an_escape(path: str) -> None:
+    """Once, as it is written, and in its order."""
+    verdict = read(b"User-agent: *\nDisallow: /b\nDisallow: /a%2\nDisallow: /a%\nDisallow: /a").verdict(
+        path, "x"
+    )
+    assert str(verdict.rule) == ("Disallow: /a%" if path == "/a%FF" else "Disallow: /a%2")
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,12 @@ are slower, Visit-time where the group has none.
 it, and no other; if none names it, all records for ``*`` bind it. The Disallow values of a record are compared in
 order: the first that the path and query begin with refuses, an empty one allows. There is no Allow, wildcard,
 Crawl-delay or Sitemap. Where the two differ, this follows the text of 1994: ``//a`` is the beginning of a path, not a
-host. Three things are as in RFC 9309: escapes are compared in the normal form, a byte order mark is ignored, and
-robots.txt itself may always be fetched.
+host.
+
+These things are as in RFC 9309. Escapes are compared in the normal form; a value that ends within an escape is the
+beginning of all escapes that it begins. Dot segments are resolved in URLs and not in values, so that ``/a/../b``
+matches nothing. A value without a slash counts from the root: ``.`` is ``/.``. Only blanks and tabs make a blank line, a
+vertical tab does not. A byte order mark is ignored, and robots.txt itself may always be fetched.
 """
 
 from __future__ import annotations
@@ -52,7 +56,8 @@ from robotgate.rules.grammar import (
     read_visit_time,
     text_of,
 )
-from robotgate.rules.normal import with_query_unescaped
+from robotgate.rules.match import matches
+from robotgate.rules.normal import pattern_units, with_query_unescaped
 from robotgate.rules.rules import ALLOW_ALL, FOR_EVERYBODY, Decision, Rules, WrittenRules
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
@@ -71,7 +76,11 @@ class Dialect(Enum):
     CLASSIC = "1994"
     """The Standard for Robot Exclusion of 1994, as Perl's ``WWW::RobotRules`` reads it: records end at blank lines, a
     record applies to every robot whose name contains the User-agent value, rules are prefixes without wildcards, the
-    first that matches decides, and there is no Allow."""
+    first that matches decides, and there is no Allow and no Crawl-delay.
+
+    Where Perl differs, these are as in RFC 9309: escapes are compared in one spelling; dot segments are resolved in
+    URLs, not in values; a value without a slash is no relative URL, and counts from the root; a line with a vertical
+    tab is not blank; a byte order mark is ignored; and robots.txt itself may always be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,8 +375,9 @@ def _warning(problem: str, records: list[Record]) -> str:
 
 
 _CLASSIC_FIELD: Final = re.compile(r"[ \t]*(?:(user-agent)|disallow)[ \t]*:([^#]*)", re.IGNORECASE)
-_NOT_LITERAL: Final = re.compile(r"[*$]|%(?![0-9A-Fa-f]{2})")
-"""What means something else in today's rules."""
+_NOT_LITERAL: Final = re.compile(r"[*$]|%(?![0-9A-Fa-f]{2}|\Z)")
+"""What means something else in today's rules. A percent sign at the end means the same: the beginning of any escape."""
+_HALF_AN_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]\Z")
 
 
 def parse_classic(text: str) -> ParsedFile:
@@ -404,6 +414,15 @@ def parse_classic(text: str) -> ParsedFile:
     return ParsedFile(tuple(groups))
 
 
+def compile_classic(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
+    """As `compile_rules`, by the standard of 1994."""
+    text = canonical(file) if isinstance(file, bytes) else file
+    return classic_rules(parse_classic(text).groups, token, origin)
+
+
+COMPILERS: Final = {Dialect.RFC9309: compile_rules, Dialect.CLASSIC: compile_classic}
+
+
 def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:
     """The rules of the record for a product token, else of all records for ``*``.
 
@@ -429,9 +448,14 @@ class ClassicRules(Rules):
 
     def __init__(self, rules: Sequence[Rule], agents: Iterable[str], origin: Origin | str | None) -> None:
         """Take the rules up to the first empty one, which allows everything."""
-        self._written = tuple(takewhile(lambda rule: rule.path_pattern, rules))
+        before = takewhile(lambda rule: rule.path_pattern, rules)
         self._empty = next((rule for rule in rules if not rule.path_pattern), None)
-        super().__init__(map(_of_today, self._written), agents=agents, origin=origin)
+        pairs = [(rule, path) for rule in before for path in _paths_of_today(rule.path_pattern)]
+        self._written = tuple(rule for rule, _ in pairs)
+        """The rule that each of today's stands for."""
+        super().__init__(
+            [replace(rule, path_pattern=path) for rule, path in pairs], agents=agents, origin=origin
+        )
 
     def decide_units(self, target: str) -> Decision:
         """Like `Rules.decide_units`; the rule is the first that matches, and nothing opposes it."""
@@ -440,14 +464,24 @@ class ClassicRules(Rules):
             disallow = self._disallow or self._read()
             target = with_query_unescaped(target)
             pairs = zip(self._written, disallow.patterns, strict=True)
-            return replace(decision, rule=next(rule for rule, path in pairs if target.startswith(path)))
+            first = next((rule for rule, path in pairs if matches(path, target)), decision.rule)
+            return replace(decision, rule=first)
         if self._empty is not None and decision.reason is Reason.NO_RULE_MATCHES:
             return replace(decision, reason=Reason.ALLOWED_BY_RULE, rule=self._empty)
         return decision
 
 
-def _of_today(rule: Rule) -> Rule:
-    """A rule with its wildcards escaped, and with a slash before its path."""
-    path = _NOT_LITERAL.sub(lambda match: f"%{ord(match[0]):02X}", rule.path_pattern)
-    is_absolute = path[:8].lower().startswith(("/", "http://", "https://"))
-    return replace(rule, path_pattern=path if is_absolute else f"/{path}")
+def _paths_of_today(value: str) -> list[str]:
+    """The paths that together match what begins with a value: with its wildcards escaped, and a slash before them."""
+    path = value if value[:8].lower().startswith(("/", "http://", "https://")) else f"/{value}"
+    paths = [_literal(path)]
+    half = _HALF_AN_ESCAPE.search(path)
+    if half is not None:
+        escapes = [f"{half[0]}{digit}" for digit in "0123456789ABCDEF"]
+        # Others are no escapes in the normal form.
+        paths += [_literal(path[:-2]) + escape for escape in escapes if not pattern_units(escape).isascii()]
+    return paths
+
+
+def _literal(path: str) -> str:
+    return _NOT_LITERAL.sub(lambda match: f"%{ord(match[0]):02X}", path)

@@ -15,7 +15,6 @@ import aiohttp
 
 from robotgate.errors import DisallowedError, ResponseTooLargeError, RobotGateError, UsageError
 from robotgate.options import StatusPolicy
-from robotgate.rules.parser import compile_rules
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import MAX_REDIRECTS, Outcome, outcome_of
 from robotgate.usage.read import usage_of_response
@@ -30,7 +29,7 @@ from robotgate.web.robots import Flight, answer_of
 if TYPE_CHECKING:
     from robotgate.rules.rules import Rules
     from robotgate.sites.record import RobotsRecord
-    from robotgate.sites.site import Site
+    from robotgate.sites.site import RulesCompiler, Site
     from robotgate.urls import Origin
     from robotgate.web.cache import SiteCache
     from robotgate.web.turns import Turns
@@ -46,6 +45,7 @@ class Uses:
     Args:
         purposes: what the crawler declares.
         tdmrep: whether files are requested.
+        compiler: makes the rules of a robots.txt that are about paths alone.
 
     Raises:
         OptionError: an option makes no sense.
@@ -56,10 +56,11 @@ class Uses:
     _turns: Turns
     _cache: SiteCache
 
-    def __init__(self, purposes: object, *, tdmrep: bool) -> None:
+    def __init__(self, purposes: object, *, tdmrep: bool, compiler: RulesCompiler) -> None:
         self._purposes = tuple(sorted(purposes_of(purposes)))
         structured_fields()
         self._tdmrep = tdmrep
+        self._compiler = compiler
 
     def open(self, pages: PageFetcher, turns: Turns, cache: SiteCache) -> None:
         """Look at all pages from now on."""
@@ -68,7 +69,7 @@ class Uses:
 
     def compile_rules(self, body: bytes, token: str, origin: Origin) -> Rules:
         """Make the rules of a robots.txt for a crawler that declares the purposes."""
-        rules = compile_rules(body, token, origin)
+        rules = self._compiler(body, token, origin)
         return with_purposes(rules, body, f"{origin}/", token, self._purposes) if self._purposes else rules
 
     async def read(self, attempt: Attempt) -> Response:
