@@ -602,7 +602,7 @@ class RobotGate:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
 
         Only memory is consulted. What a store knows of the host is in memory once its rules were needed, by `allowed`,
-        a turn or any other call; until then the host counts as due.
+        a turn or any other call, or after `known_host`; until then the host counts as due.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
@@ -632,6 +632,18 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
         return self._view(self._locate(url)[0])
+
+    async def known_host(self, url: str | URL) -> HostView:
+        """As `host`, with what the store knows: right after a restart, memory has nothing of it yet.
+
+        Nothing is requested. From then on `wait_time`, `host` and `allowed_nowait` know the same.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+        """
+        site = self._locate(url)[0]
+        await self._cache.load(site)
+        return self._view(site)
 
     def hosts(self) -> list[HostView]:
         """As `host`, for every origin whose rules are in this process's memory; each prints as one line.

@@ -13,7 +13,14 @@ import aiohttp
 import pytest
 from tests.waiting import until
 
-from robotgate import HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate import (
+    HostAccess,
+    HostUnavailableError,
+    RobotGate,
+    SQLiteStore,
+    StoreError,
+    WhenLost,
+)
 from robotgate.stores.sqlite import database
 
 if TYPE_CHECKING:
@@ -41,6 +48,53 @@ async def test_restart_fetches_nothing_again_and_keeps_the_delay(
         await store.aclose()
     assert web.urls == [ROBOTS, PAGE, PAGE, PAGE]
     assert min(web.gaps("a.example")) >= DELAY
+
+
+async def test_known_host_has_what_the_file_knows(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+    """Right after a restart, before anything was asked: the visits, the wait, the rules. No request is sent for it."""
+    web.serve(ROBOTS, "User-agent: *\nDisallow: /private\n")
+    first = await open_gate(store=tmp_path / "cache.db", delay=30)
+    await first.allowed(PAGE)
+    before = first.host(PAGE)
+    await first.aclose()
+
+    gate = await open_gate(store=tmp_path / "cache.db", delay=30)
+    assert (gate.wait_time(PAGE), gate.host(PAGE).visits, gate.allowed_nowait(PAGE)) == (0, 0, None)
+    view = await gate.known_host(PAGE)
+
+    assert gate.host(PAGE).visits == view.visits
+    assert (view.visits, view.last_visit_at, view.checked_at) == (1, before.last_visit_at, before.checked_at)
+    assert view.access is HostAccess.CONTROLLED
+    assert 0 < gate.wait_time(PAGE) <= 30
+    assert gate.allowed_nowait(PAGE) is True
+    assert gate.allowed_nowait("http://a.example/private") is False
+    assert (await gate.known_host("http://c.example/")).access is None
+    assert web.count(ROBOTS) == 1
+
+
+async def test_known_host_has_rules_that_have_expired(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+    """They are told, and not used: the next question has robots.txt requested."""
+    web.serve(ROBOTS, "User-agent: *\nDisallow: /private\n")
+    first = await open_gate(store=tmp_path / "cache.db")
+    first.learn(PAGE, b"User-agent: *\nDisallow: /\n", fresh_until=1.0)
+    await first.aclose()
+
+    gate = await open_gate(store=tmp_path / "cache.db")
+    view = await gate.known_host(PAGE)
+    assert (view.fresh_until_at, view.access) == (1.0, HostAccess.EXCLUDED)
+    assert gate.allowed_nowait(PAGE) is None
+    assert await gate.allowed(PAGE)
+    assert web.urls == [ROBOTS]
+
+
+async def test_known_host_says_that_the_file_failed(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+    """A host that is not known is due; one whose state cannot be read is not."""
+    store = SQLiteStore(tmp_path / "cache.db")
+    gate = await open_gate(store=store)
+    await store.aclose()
+    with pytest.raises(StoreError):
+        await gate.known_host(PAGE)
+    assert web.visits == []
 
 
 async def test_restart_within_a_crawl_delay(web: Web, tmp_path: Path) -> None:

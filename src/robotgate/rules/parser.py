@@ -26,8 +26,8 @@ host.
 
 These things are as in RFC 9309. Escapes are compared in the normal form; a value that ends within an escape is the
 beginning of all escapes that it begins. Dot segments are resolved in URLs and not in values, so that ``/a/../b``
-matches nothing. A value without a slash counts from the root: ``.`` is ``/.``. Only blanks and tabs make a blank line, a
-vertical tab does not. A byte order mark is ignored, and robots.txt itself may always be fetched.
+matches nothing. A value without a slash counts from the root: ``.`` is ``/.``. Only blanks and tabs make a blank line,
+a vertical tab does not. A byte order mark is ignored, and robots.txt itself may always be fetched.
 """
 
 from __future__ import annotations

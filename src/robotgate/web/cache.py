@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ from robotgate.errors import (
     InvalidURLError,
     NestedTurnError,
     NonPublicAddressError,
+    StoreError,
 )
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
@@ -175,6 +177,17 @@ class SiteCache:
             Ruling(origin=site.origin, token=self.identity.token)
         )
 
+    async def load(self, site: Site) -> None:
+        """Take in what the store knows of a site and its host, fresh or not. Nothing is requested.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        record = newer(await self.persistence.load_record(site.origin), site.record)
+        if record is not None and record is not site.record:
+            self.learn(site, record)
+        await self.persistence.load_host(site.host)
+
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
 
@@ -301,7 +314,9 @@ class SiteCache:
                 await self._request(site, flight, record)
                 return
         self.learn(site, record)
-        await self.persistence.load_host(site.host)
+        # A failure is left to the host's next turn.
+        with suppress(StoreError):
+            await self.persistence.load_host(site.host)
 
     async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
         before = site.record

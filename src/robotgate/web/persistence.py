@@ -117,7 +117,7 @@ class Persistence:
             StoreError: the store failed. It is reported as an event, too.
         """
         store, session = self._store, self.session
-        found = None if store is None else await self._report("load", store.load_record(origin))
+        found = await self.load_record(origin)
         if store is None or session is None or is_usable(found):
             yield found
             return
@@ -126,9 +126,13 @@ class Persistence:
             await session.obtain(key)
         try:
             # Another process may have requested it while this one waited.
-            yield await self._report("load", store.load_record(origin))
+            yield await self.load_record(origin)
         finally:
             session.leave(key, None)
+
+    async def load_record(self, origin: Origin) -> RobotsRecord | None:
+        """As `Store.load_record`; a failure is reported as an event, too."""
+        return None if self._store is None else await self._report("load", self._store.load_record(origin))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; a failure is reported as an event, too."""
@@ -148,14 +152,17 @@ class Persistence:
     # Hosts.
 
     async def load_host(self, host: Host) -> None:
-        """Load what the store knows of a host, for views and `wait_time`; a failure is left to the host's next turn."""
+        """Load what the store knows of a host, for views and `wait_time`.
+
+        Raises:
+            StoreError: the store failed.
+        """
         if self._store is None or host.may_pace():
             return
-        with suppress(StoreError):
-            host.merge(await self._store.load_host(host.key))
-            if self.session is None and host.lease is not None:
-                host.lease = None
-                self._scheduler.own(host)
+        host.merge(await self._store.load_host(host.key))
+        if self.session is None and host.lease is not None:
+            host.lease = None
+            self._scheduler.own(host)
 
     def release(self, host: Host) -> None:
         """Give a host's grant back, with its state, if this process has one."""
