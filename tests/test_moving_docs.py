@@ -19,6 +19,8 @@ import robotgate
 from robotgate import (
     Answer,
     DisallowedError,
+    Failure,
+    InvalidURLError,
     MemoryStore,
     RobotGate,
     RobotsTxt,
@@ -141,6 +143,8 @@ class Case:
     expression: str
     gate: RobotGate
     names: dict[str, object]
+    make: Callable[..., RobotGate]
+    """Makes further gates, on the same time."""
 
     @property
     def code(self) -> str:
@@ -232,6 +236,46 @@ def _says(expected: object, *, attribute: str = "") -> Check:
     return check
 
 
+async def _has_the_file(case: Case) -> None:
+    record: object = await eval(case.code, case.names)
+    assert isinstance(record, robotgate.RobotsRecord)
+    assert record.body == ROBOTS
+
+
+async def _is_loaded(case: Case) -> None:
+    async with case.make("ExampleBot/1.0", contact="bot@example.org", store="cache.db") as gate:
+        gate.learn(URL, ROBOTS)
+        await _visited(gate)
+    async with case.make("ExampleBot/1.0", contact="bot@example.org", store="cache.db", delay=60) as gate:
+        assert (gate.host(URL).visits, gate.wait_time(URL)) == (0, 0)
+        view: object = await eval(case.code, {**case.names, "gate": gate})
+        assert isinstance(view, robotgate.HostView)
+        assert (view.visits, view.fresh_until_at) == (1, 86_400.0)
+        assert gate.wait_time(URL) > 0
+
+
+async def _not_of_the_web(case: Case) -> None:
+    for url in ("mailto:bot@example.org", "ftp://example.org/tea"):
+        with pytest.raises(InvalidURLError) as error:
+            await case.gate.fetch(url)
+        assert type(error.value).__name__ == case.expression
+
+
+async def _opens(case: Case) -> None:
+    for answer in (Answer(status=403), Answer(status=500), Failure("no answer")):
+        make = partial(case.make, fetcher=ScriptedFetcher({}, otherwise=answer))
+        async with make("ExampleBot/1.0", contact="bot@example.org") as gate:
+            assert not await gate.allowed(URL)
+        async with eval(case.code, {**case.names, "RobotGate": make}) as gate:
+            assert await gate.allowed(URL)
+
+
+async def _reads_as_of_old(case: Case) -> None:
+    async with eval(case.code, case.names) as other:
+        other.learn(URL, b"User-agent: bot\nDisallow: /tea\nAllow: /tea/green\n")
+        assert other.allowed_nowait(f"{URL}/green") is False
+
+
 async def _is_made(case: Case) -> None:
     assert isinstance(eval(case.code, case.names), RobotGate | robotgate.Recheck | RobotsTxt)
 
@@ -258,6 +302,12 @@ CHECKS: Final[Mapping[str, Check]] = {
     "gate.hosts()": _shows_hosts,
     "RobotsTxt.parse(body)": _is_made,
     "gate.learn(url, body, fresh_until=fresh_until)": _learnt,
+    "gate.learn(url, body)": _learnt,
+    "await gate.robots(url)": _has_the_file,
+    "await gate.known_host(url)": _is_loaded,
+    "InvalidURLError": _not_of_the_web,
+    "RobotGate(agent, contact=contact, status_policy=StatusPolicy.ARCHIVE)": _opens,
+    "RobotGate(agent, contact=contact, dialect=Dialect.CLASSIC)": _reads_as_of_old,
     "gate.allowed_nowait(url)": _not_known_before,
     "RobotsTxt.parse(body).rules(agent).agents": _says(("ExampleBot",)),
     "gate.host(url).fresh_until_at": _says(86_400.0),
@@ -300,7 +350,7 @@ def test_call_does_what_the_old_one_did(
                 "store": store,
                 "fresh_until": 3600.0,
             }
-            await CHECKS[expression](Case(expression, gate, names))
+            await CHECKS[expression](Case(expression, gate, names, make))
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(run())

@@ -31,6 +31,7 @@ NOT_PACE: Final = {
     "tdmrep",
     "allow_private_addresses",
     "status_policy",
+    "dialect",
     "max_hosts",
     "recheck",
     "max_bytes",

@@ -422,6 +422,19 @@ def test_a_wildcard_does_not_end_within_an_escape(pattern: str, url: str, *, exp
     assert disallows(pattern, url) is expected
 
 
+@pytest.mark.parametrize(
+    ("rules", "url", "expected"),
+    [
+        ("Disallow: /a/index.html", "/a/", True),
+        ("Disallow: /\nAllow: /a/index.html", "/a/", False),
+        ("Disallow: /a/$", "/a/index.html", True),
+    ],
+)
+def test_an_index_page_is_a_page_of_its_own(rules: str, url: str, *, expected: bool) -> None:
+    """One large crawler takes it for its folder in an Allow; what a server sends for the folder is not known."""
+    assert RobotsTxt.parse(f"User-agent: *\n{rules}\n".encode()).allowed(url, "foobot") is expected
+
+
 def test_priority_is_the_length_of_the_normal_form() -> None:
     """The spelling of a rule lends it no weight."""
     assert RobotsTxt.parse(b"User-agent: *\nDisallow: /%61%62\nAllow: /abc\n").allowed("/abc", "foobot")
