@@ -43,7 +43,7 @@ from robotgate.stores.option import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
-from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
+from robotgate.web.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
@@ -288,7 +288,9 @@ class RobotGate:
                     resolver=ThreadPerNameResolver(max_threads=self._concurrency),
                     allow_private_addresses=self._cache.allow_private_addresses,
                 )
-                session = aiohttp.ClientSession(connector=connector, headers=self._identity.headers)
+                session = aiohttp.ClientSession(
+                    connector=connector, headers=self._identity.headers, **HEADER_LIMITS
+                )
                 stack.push_async_callback(session.close)
             elif session.closed:
                 raise OptionError("session: it is closed")
@@ -301,6 +303,7 @@ class RobotGate:
                     connector_owner=False,
                     cookie_jar=aiohttp.DummyCookieJar(),
                     trust_env=session.trust_env,
+                    **HEADER_LIMITS,
                 )
                 stack.push_async_callback(robots_session.close)
             stack.push_async_callback(self._persistence.aclose)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from codecs import BOM_UTF8
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ import click
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
 from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, read_urls
+from robotgate.rules.grammar import readable
 from robotgate.rules.robotstxt import product_token
 from robotgate.usage import Purpose, Statement, Usage
 from robotgate.usage.values import structured_fields
@@ -200,7 +200,7 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output
     """The line that decides with the lines around it, and the User-agent line above that makes it apply to us."""
     if verdict.rule is None:
         return
-    lines, deciding = body.removeprefix(BOM_UTF8).splitlines(), verdict.rule.line
+    lines, deciding = readable(body).splitlines(), verdict.rule.line
     around = range(max(deciding - LINES_AROUND, 1), min(deciding + LINES_AROUND, len(lines)) + 1)
     numbers = sorted({_agent_line(body, lines, deciding, token.lower()), *around})
     texts = [lines[number - 1].decode(errors="backslashreplace").expandtabs(4).strip() for number in numbers]

@@ -22,7 +22,7 @@ from robotgate.errors import InvalidURLError, OptionError, StoreError
 
 # The one place where a store is opened by its path or URL.
 from robotgate.stores.option import open_store
-from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
+from robotgate.web.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -276,7 +276,7 @@ async def opened_gate(
         allow_private_addresses=bool(options["allow_private_addresses"]),
     )
     async with aiohttp.ClientSession(
-        connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
+        connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares, **HEADER_LIMITS
     ) as session:
         gate_only = {name: value for name, value in options.items() if name not in NOT_OF_GATE}
         gate = make_gate(**gate_only, session=session, store=store)

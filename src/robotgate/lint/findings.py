@@ -87,7 +87,7 @@ class FindingCode(Enum):
         "UTF-8; in a path, percent escapes.",
     )
     BYTE_ORDER_MARK = _warning(
-        "a byte order mark: some crawlers ignore the first line",
+        "a byte order mark: some crawlers ignore its line",
         "Not part of the grammar (§2.2).",
         "UTF-8 without a byte order mark.",
     )

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.lint.findings import FindingCode, Findings
 from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
-from robotgate.rules.grammar import MAX_BYTES, Field, readable
+from robotgate.rules.decode import GZIP, decoded
+from robotgate.rules.grammar import MAX_BYTES, Field, readable, within_limit
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import RuleKind
@@ -50,11 +51,16 @@ def lint(body: bytes, url: str | None = None) -> tuple[Finding, ...]:
     """
     site = None if url is None else Origin.of(url)
     findings = Findings()
+    if body.startswith(GZIP):
+        findings.add(FindingCode.NOT_UTF_8, line_of(1, body.splitlines()[0]))
+        body, _ = decoded(body, MAX_BYTES)
+        if body.startswith(GZIP):
+            return findings.all()
     if _is_utf_16(body):
         findings.add(FindingCode.UTF_16, line_of(1, body.splitlines()[0]))
         return findings.all()
+    _check_file(body, findings)
     text = readable(body)
-    _check_file(body, text, findings)
     if _HTML.match(text) is not None:
         findings.add(FindingCode.HTML, next(line for line in lines_of(text) if not line.is_blank))
         if all(line.kind is not Field.USER_AGENT for line in lines_of(text)):
@@ -75,13 +81,15 @@ def _is_utf_16(body: bytes) -> bool:
     return len(head) >= _HEAD_BYTES and any(not any(head[first::2]) for first in (0, 1)) and any(head)
 
 
-def _check_file(body: bytes, text: bytes, findings: Findings) -> None:
-    lines = text.splitlines() or [b""]
+def _check_file(body: bytes, findings: Findings) -> None:
+    text, lines = within_limit(body), readable(body).splitlines() or [b""]
     if len(body) > MAX_BYTES:
-        rest = body[body.index(text) + len(text) :].lstrip(b"\r\n")[:_HEAD_BYTES]
+        rest = body[len(text) :].lstrip(b"\r\n")[:_HEAD_BYTES]
         findings.add(FindingCode.FILE_TOO_LARGE, line_of(len(lines) + 1, (rest.splitlines() or [b""])[0]))
-    if body.startswith(BOM_UTF8[:1]):
-        findings.add(FindingCode.BYTE_ORDER_MARK, line_of(1, lines[0]), (0, 0))
+    for number, line in enumerate(text.splitlines(), 1) if BOM_UTF8[:1] in text else ():
+        # The first may be incomplete.
+        if line.startswith(BOM_UTF8 if number > 1 else BOM_UTF8[:1]):
+            findings.add(FindingCode.BYTE_ORDER_MARK, line_of(number, (lines[number - 1 :] or [b""])[0]), (0, 0))
     bare = _BARE_CR.search(text)
     if bare is not None:
         number = len(text[: bare.end()].splitlines())

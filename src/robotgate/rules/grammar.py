@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from robotgate.rules.decode import ENCODED, decoded
 from robotgate.rules.verdict import RuleKind
 
 
@@ -60,6 +61,9 @@ _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 _WORD: Final = re.compile(r"[^ \t\n]+")
 _LONE_CR: Final = re.compile(rb"\r(?!\n)")
+_LATER_MARKS: Final = re.compile("([\r\n])(?:\xef\xbb\xbf)++")
+_FIRST_MARKS: Final = re.compile(rb"(?:%b)++|\xef\xbb?" % BOM_UTF8)
+"""Byte order marks where the file begins; the first may be incomplete."""
 _BLOCK: Final = MAX_LINE_BYTES // 2
 _LONG_LINE: Final = re.compile(rf"\n([^\n]{{{MAX_LINE_BYTES + 1},}}+)")
 
@@ -102,8 +106,9 @@ def canonical(body: bytes) -> str:
     """
     window = readable(body)
     if b"\r" in window:
-        # A CR without LF becomes LF; then every other CR can go.
-        window = _LONE_CR.sub(b"\n", window).replace(b"\r", b"")
+        # The usual is CRLF alone; then to take the CRs out is twice as fast.
+        has_lone = _LONE_CR.search(window) is not None
+        window = window.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if has_lone else window.replace(b"\r", b"")
     text = f"\n{window.decode('latin-1')}\n".replace("\0", "#")
     # A line that is too long fills one of these blocks. To look for them is several times faster than the expression.
     for begin in range(0, len(text) - _BLOCK, _BLOCK):
@@ -113,15 +118,28 @@ def canonical(body: bytes) -> str:
 
 
 def readable(body: bytes) -> bytes:
-    """The part of a file that is read: the whole lines within `MAX_BYTES`, without a byte order mark."""
+    """The part of a file that is read, in UTF-8: the whole lines within `MAX_BYTES`, without byte order marks.
+
+    A mark is passed over where any line begins: files with marks may have been joined.
+    """
+    text = within_limit(body)
+    if text.startswith(BOM_UTF8[:1]):
+        text = _FIRST_MARKS.sub(b"", text, count=1)
+    if BOM_UTF8 in text:
+        # As text: of many short parts, bytes take ten times the memory to be joined.
+        text = _LATER_MARKS.sub(r"\1", text.decode("latin-1")).encode("latin-1")
+    return text
+
+
+def within_limit(body: bytes) -> bytes:
+    """The part of a file that is read, with its byte order marks."""
+    if body.startswith(ENCODED):
+        body, _ = decoded(body, MAX_BYTES)
     window = body[:MAX_BYTES]
     # The byte after the limit shows whether the last line ends at the limit or is cut by it.
     if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
         window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
-    if not window.startswith(BOM_UTF8[:1]):
-        return window
-    # The mark may be incomplete.
-    return window[next(length for length in (3, 2, 1) if window.startswith(BOM_UTF8[:length])) :]
+    return window
 
 
 def _shortened(line: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, HOUR, MINUTE, parse_http_date
 from robotgate.pace.state import MAX_BLOCK, growing
+from robotgate.rules.decode import ENCODED
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
@@ -216,10 +217,10 @@ def settle(
 def whole_lines(body: bytes) -> bytes:
     """A file of up to `MAX_BYTES`; of a longer one, the lines that end within.
 
-    A part of a rule may allow, or refuse, what the whole rule does not.
+    A part of a rule may allow, or refuse, what the whole rule does not. What is not in UTF-8 yet is cut at the limit.
     """
-    if len(body) <= MAX_BYTES:
-        return body
+    if len(body) <= MAX_BYTES or body.startswith(ENCODED):
+        return body[:MAX_BYTES]
     return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
 
 

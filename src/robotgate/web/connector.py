@@ -55,6 +55,26 @@ MAX_IDLE: Final = 4096
 USUAL_DESCRIPTORS: Final = 1024
 """Where the system does not say how many a process may have."""
 
+
+
+class HeaderLimits(TypedDict):
+    """What an `aiohttp.ClientSession` accepts of the head of a response."""
+
+    max_line_size: int
+    """Bytes of its first line."""
+    max_field_size: int
+    """Bytes of a header line."""
+    max_headers: int
+    """Header lines."""
+
+
+HEADER_LIMITS: Final[HeaderLimits] = {
+    "max_line_size": 64 * 1024,
+    "max_field_size": 64 * 1024,
+    "max_headers": 500,
+}
+"""Of the gate's own sessions: a long Content-Security-Policy closes no site. aiohttp's are 8,190 bytes and 128 lines."""
+
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]
 
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV

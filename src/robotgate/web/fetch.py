@@ -87,6 +87,7 @@ class RequestOptions(TypedDict, total=False):
     auto_decompress: bool | None
     max_line_size: int | None
     max_field_size: int | None
+    max_headers: int | None
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 

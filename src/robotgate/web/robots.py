@@ -27,6 +27,7 @@ from yarl import URL
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
+from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status import REDIRECT_STATUSES
 
@@ -50,10 +51,12 @@ MAX_CAUSE: Final = 300
 """Characters: aiohttp quotes what it cannot read."""
 
 CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+NOT_ASKED_FOR: Final = CODINGS | {
+    *("aes128gcm", "br", "compress", "dcb", "dcz", "exi", "pack200-gzip", "x-compress", "zstd", "*")
+}
+"""Names of codings (the registry of RFC 9110 §16.6.1), here with parameters as well."""
 MAX_CODINGS: Final = 4
 """Of one body; each costs as much as the body."""
-MAX_MEMBERS: Final = 128
-"""Gzip members of one body (RFC 1952 §2.2). A member can be empty, but costs as much as a full one."""
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 
@@ -212,6 +215,9 @@ class BoundedBody:
     A gigabyte of one letter is a megabyte of gzip, and a megabyte of gzip can hold nothing: both the decoded bytes and
     those that they are decoded from are bounded.
 
+    A name of no coding, such as ``utf-8`` or ``none``, changes nothing, as for most clients: servers that name a charset
+    here send plain bodies. What is then no text is an error.
+
     Args:
         content_encoding: all lines of the header, joined with commas.
         max_bytes: how many decoded bytes are kept.
@@ -222,9 +228,12 @@ class BoundedBody:
 
     def __init__(self, content_encoding: str | None, *, max_bytes: int) -> None:
         named = [coding.strip().lower() for coding in (content_encoding or "").split(",")]
-        codings = [coding for coding in named if coding not in ("", "identity")]
-        if len(codings) > MAX_CODINGS or not CODINGS.issuperset(codings):
+        codings = [coding for coding in named if coding in CODINGS]
+        others = {coding.partition(";")[0].strip() for coding in named if coding not in CODINGS}
+        if len(codings) > MAX_CODINGS or others & NOT_ASKED_FOR:
             raise ValueError(f"the Content-Encoding {content_encoding!r} was not asked for")
+        self._unknown = content_encoding if others - {"", "identity"} else None
+        """The header, if it has a name of no coding."""
         self._decoders = [_Decoder(coding) for coding in reversed(codings)]
         """The last coding that was applied first."""
         self._max_bytes = max_bytes
@@ -251,11 +260,17 @@ class BoundedBody:
         """The body, up to `max_bytes`.
 
         Raises:
-            ValueError: it is not complete.
+            ValueError: it is not complete, or not what it seems to be.
         """
         if not self.is_full and not all(decoder.is_complete for decoder in self._decoders):
             raise ValueError("the compressed body breaks off")
-        return bytes(self._body[: self._max_bytes])
+        body = bytes(self._body[: self._max_bytes])
+        text, problem = decoded(body, self._max_bytes)
+        if problem is not None:
+            raise ValueError(problem)
+        if self._unknown is not None and not is_text(text):
+            raise ValueError(f"the body is no text, and its Content-Encoding {self._unknown!r} unknown")
+        return body
 
 
 class _Decoder:
