@@ -161,3 +161,29 @@ SHAPES: Final = {
     "blank lines": _filled("\n"),
 }
 """By what they are full of, files that can be had twice as large."""
+
+FULL_OF: Final = {
+    "CR": b"\r",
+    "comments that end with CR": b"#\r",
+    "CR and CRLF by turns": b"\r\r\n",
+    "line feeds": b"\n",
+    "NUL": b"\0",
+    "byte order marks": b"#\n\xef\xbb\xbf",
+    "unknown records": b"\xe4\xe4:\xe4\n",
+    "agents": b"useragent:a\n",
+    "our agent": b"useragent:*\n",
+    "groups": b"useragent:*\nallow:\n",
+    "delays": b"crawl-delay:1\n",
+    "hours": b"visit-time:\n",
+    "our agent and delays": b"useragent:*\ncrawl-delay:1\n",
+    "rules": b"allow:/\n",
+    "wildcards": b"allow:*a*\n",
+    "escapes": b"allow:/%E4\n",
+}
+"""Short lines, of which a file made to take memory may be full."""
+
+
+def full_of(line: bytes, size: int = 512_000) -> bytes:
+    """A file of so many bytes, the most that is read, with a rule for us at its begin."""
+    begin = b"User-agent: *\nDisallow: /x\n"
+    return (begin + line * (size // len(line)))[:size]

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks._client import alone
-from benchmarks._hard_files import SHAPES, HardFile, hostile_files, large_files
-from benchmarks._libraries import EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries, missing
+from benchmarks._hard_files import FULL_OF, SHAPES, HardFile, full_of, hostile_files, large_files
+from benchmarks._libraries import AGENT, EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries, missing
 from benchmarks._questions import questions
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
 from benchmarks._rounds import interleaved, say
-from robotgate import lint
+from robotgate import RobotsTxt, lint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +82,13 @@ HARD_COLUMNS: Final = (
     Column(key="peak", title="peak, MB", digits=2),
 )
 DOUBLED_COLUMNS: Final = (Column(key="ratio", title="time for twice the size, of that for once", digits=2),)
+PEAK_COLUMNS: Final = (
+    Column(key="first", title="parse and first question, MB", digits=2),
+    Column(key="explained", title="explained", digits=2),
+    Column(key="groups", title="all groups", digits=2),
+)
+MOST_PEAK: Final = 20
+"""Megabytes."""
 
 
 class Over:
@@ -117,7 +124,15 @@ def _measure(corpus: Path, effort: Effort) -> Findings:
     ]
     # In a process of its own: here, the collector would look through all that has been read.
     twice = alone(doubled)
-    return Findings(tables=(files, memory, *hard, twice), goals=_goals(files, memory, hard, twice))
+    crowded = peaks()
+    goals = (*_goals(files, memory, hard, twice), *_peak_goals(crowded))
+    return Findings(tables=(files, memory, *hard, twice, crowded), goals=goals)
+
+
+def _peak_goals(crowded: Table) -> Iterator[Goal]:
+    for row in crowded.rows:
+        most = max(row.figures.values(), key=lambda figure: figure.median)
+        yield Goal(text=f"512,000 bytes of {row.name}: peak, MB", figure=most, at_most=MOST_PEAK)
 
 
 def _goals(files: Table, memory: Table, hard: Sequence[Table], twice: Table) -> tuple[Goal, ...]:
@@ -260,6 +275,37 @@ def _read_and_ask(file: HardFile) -> None:
     _parse_and_ask(OURS, [(file.body, [SITE + file.paths[0]])], 1)
 
 
+def peaks() -> Table:
+    """The most memory that is taken at once by files of 512,000 bytes, each full of lines of one kind."""
+    return Table(
+        key="peaks",
+        title="Memory for files of 512,000 bytes, full of one kind of line",
+        columns=PEAK_COLUMNS,
+        rows=tuple(Row(name=name, figures=_peaks(full_of(line)), is_ours=True) for name, line in FULL_OF.items()),
+        note="By `tracemalloc`, without the file itself.",
+    )
+
+
+def _peaks(body: bytes) -> dict[str, Figure]:
+    works: dict[str, Callable[[RobotsTxt], object]] = {
+        "first": lambda robots: robots.allowed("/a", AGENT),
+        "explained": lambda robots: robots.verdict("/x/a", AGENT),
+        "groups": lambda robots: robots.groups,
+    }
+    return {key: Figure((_peak(lambda work=work: work(RobotsTxt.parse(body))),)) for key, work in works.items()}
+
+
+def _peak(work: Callable[[], object]) -> float:
+    """The most megabytes that a piece of work takes at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
 def _memory(each: Sequence[Library], bodies: list[bytes], paths: list[list[str]]) -> Table:
     """What is kept of each file, parsed, and once its URLs were asked."""
     return Table(
@@ -354,11 +400,7 @@ class _Try:
         """The most megabytes while parsing and answering once; counting them takes longer than that."""
         if not self._library.is_traced:
             return {}
-        tracemalloc.start()
-        self._library.parse(self._body)(self._asked[0])
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return {"peak": Figure((peak / 1e6,))}
+        return {"peak": Figure((_peak(self._parse_and_ask),))}
 
 
 class _TooLongError(BaseException):

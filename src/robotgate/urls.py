@@ -39,6 +39,8 @@ _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 PLAIN_URL: Final = re.compile(r"https?://[A-Za-z0-9_.-]++(?::[0-9]{1,5})?+(?:/[!-~]*+)?+")
 """Most URLs. They need none of the checks below, which take longer than parsing."""
 CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")
+"""A byte that was no UTF-8, as `os.fsdecode` and aiohttp's headers have it ("surrogateescape")."""
 DOUBTFUL_AUTHORITY: Final = re.compile(
     r"[^/?#\\]*(?:\\|//[^/?#]*(?:\\|(?<![/@])\[|\[(?![0-9A-Fa-f:.]+(?:%25[\w.~-]+)?\](?::[0-9]*)?(?:[/?#]|\Z))))",
     re.ASCII,
@@ -127,12 +129,13 @@ class Origin:
 
 
 def parse_url(url: str) -> URL:
-    """The URL as aiohttp will send it.
+    """The URL as aiohttp will send it. Bytes that were no UTF-8 are sent as escapes.
 
     Raises:
         InvalidURLError: it is no URL, or has blanks or control characters that parsers read differently.
     """
     if not PLAIN_URL.fullmatch(url):
+        url = _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", url)
         if CONTROL_OR_EDGE_BLANK.search(url):
             raise InvalidURLError(url, "the URL has a control character, or begins or ends with a blank")
         if DOUBTFUL_AUTHORITY.match(url):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 import time
 import tracemalloc
 import zlib
@@ -14,11 +15,24 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, dripping, endless
+from tests.web.hostile_answers import compressed
 
-from robotgate import AccessResult, Answer, Failure, Reason, ResponseTooLargeError, SystemClock
+from robotgate import (
+    AccessResult,
+    Answer,
+    Failure,
+    Reason,
+    ResponseTooLargeError,
+    RobotsTxt,
+    SQLiteStore,
+    SystemClock,
+)
 from robotgate.web.robots import AiohttpFetcher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
@@ -142,7 +156,6 @@ async def test_compressed_robots_txt_is_read(web: Web, gate: RobotGate, encoding
         pytest.param(b"<!DOCTYPE html><html><body><h1>Welcome</h1></body></html>", id="HTML"),
         pytest.param(bytes(range(256)) * 500, id="binary"),
         pytest.param(b"\x89PNG\r\n\x1a\n" + b"\x00\xff" * 1000, id="picture"),
-        pytest.param(RULES.decode().encode("utf-16"), id="UTF-16"),
         pytest.param(RULES.decode().encode("utf-16-be"), id="UTF-16 without a mark"),
         pytest.param(b"\xff" * 100_000, id="no UTF-8"),
         pytest.param(b"\r" * 10_000, id="carriage returns"),
@@ -162,6 +175,13 @@ async def test_body_without_rules_opens_the_site(web: Web, gate: RobotGate, body
     [
         pytest.param(b"<html>\n" + RULES + b"</html>", {"Content-Type": "text/html"}, id="in HTML"),
         pytest.param(b"\xef\xbb\xbf" + RULES, {}, id="after a byte order mark"),
+        pytest.param(b"# joined\n\xef\xbb\xbf" + RULES, {}, id="behind a byte order mark of a later line"),
+        pytest.param(RULES.decode().encode("utf-16"), {}, id="in UTF-16"),
+        pytest.param(gzip.compress(RULES), {"Content-Type": "application/gzip"}, id="in gzip that nothing names"),
+        pytest.param(
+            gzip.compress(gzip.compress(RULES)), {"Content-Encoding": "gzip"}, id="in gzip that is named once of twice"
+        ),
+        pytest.param(RULES, {"Content-Encoding": "utf-8"}, id="with a charset as encoding"),
         pytest.param(RULES.replace(b"\n", b"\r\n"), {}, id="with CRLF"),
         pytest.param(RULES.replace(b"\n", b"\r"), {}, id="with CR"),
         pytest.param(b"\x00\x01\n" + RULES + b"\xff\xfe", {}, id="among octets"),
@@ -174,6 +194,63 @@ async def test_rules_are_found(web: Web, gate: RobotGate, body: bytes, headers: 
     web.serve(ROBOTS, body, headers=headers)
     assert not await gate.allowed(PRIVATE)
     assert await gate.allowed(PAGE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(RULES.decode().encode("utf-16"), id="UTF-16"),
+        pytest.param(gzip.compress(RULES), id="gzip"),
+        pytest.param(b"\n\xef\xbb\xbf" + RULES, id="a later mark"),
+    ],
+)
+async def test_stores_keep_what_was_served(web: Web, open_gate: OpenGate, tmp_path: Path, body: bytes) -> None:
+    """As it came; after a restart it is read as before."""
+    web.serve(ROBOTS, body)
+    for _ in range(2):
+        async with SQLiteStore(tmp_path / "cache.db") as store:
+            gate = await open_gate(store=store)
+            assert not await gate.allowed(PRIVATE)
+            assert (await gate.robots(PAGE)).body == body
+            await gate.aclose()
+    assert web.urls == [ROBOTS]
+
+
+@pytest.mark.parametrize("encode", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "UTF-16"])
+async def test_of_a_long_file_in_another_form_whole_lines_are_read(
+    web: Web, gate: RobotGate, encode: Callable[[bytes], bytes]
+) -> None:
+    """The limit is that of other files, for what is kept as well."""
+    noise = random.Random(1)
+    lines = b"".join(b"Allow: /%032x\n" % noise.getrandbits(128) for _ in range(60_000))
+    body = encode(RULES + lines)
+    web.serve(ROBOTS, body)
+    assert not await gate.allowed(PRIVATE)
+    record = await gate.robots(PAGE)
+    assert len(record.body) <= MAX_BYTES
+    assert RobotsTxt.parse(record.body).groups == RobotsTxt.parse(body).groups
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        pytest.param(gzip.compress(RULES)[:-6], {}, id="gzip that breaks off"),
+        pytest.param(gzip.compress(RULES)[:-8] + bytes(8), {}, id="gzip with a bad checksum"),
+        pytest.param(gzip.compress(RULES) + RULES, {}, id="gzip with more behind it"),
+        pytest.param(gzip.compress(b"") * 200, {}, id="gzip of many members"),
+        pytest.param(compressed(RULES, 5), {}, id="gzip of gzip of gzip"),
+        pytest.param(zlib.compress(RULES * 9), {"Content-Encoding": "none"}, id="zlib that is none"),
+        pytest.param(bytes(range(256)), {"Content-Encoding": "utf-8"}, id="binary that is UTF-8"),
+        pytest.param(b"\x0b\x02\x80abc\x03", {"Content-Encoding": "brotli"}, id="another name of br"),
+    ],
+)
+async def test_body_that_cannot_be_decoded_closes_the_site(
+    web: Web, gate: RobotGate, body: bytes, headers: dict[str, str]
+) -> None:
+    """As one that is not what Content-Encoding says."""
+    web.serve(ROBOTS, body, headers=headers)
+    verdict = await gate.check(PAGE)
+    assert (verdict.allowed, verdict.access) == (False, AccessResult.UNREACHABLE)
 
 
 async def test_chunks_that_break_off_close_the_site(web: Web, gate: RobotGate) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate.web.robots import MAX_CODINGS, MAX_MEMBERS, BoundedBody
+from robotgate.rules.decode import MAX_MEMBERS
+from robotgate.web.robots import MAX_CODINGS, BoundedBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,6 +123,45 @@ def test_coding_that_was_not_asked_for_is_an_error(coding: str) -> None:
     with pytest.raises(ValueError, match="was not asked for") as refusal:
         BoundedBody(coding, max_bytes=10)
     assert repr(coding) in str(refusal.value)
+
+
+RULES: Final = b"User-agent: *\nDisallow: /\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("utf-8", "UTF8", "none", "binary", "8bit", "7bit", "iso-8859-1", "text/plain", "aws-chunked", "utf-8;q=1"),
+        *("identity, utf-8", "none, none", ",utf-8,", "null", '"utf-8"', "\udcff\udcfe", "x" * 10_000),
+    ],
+)
+def test_name_of_no_coding_changes_nothing(name: str) -> None:
+    """Browsers and clients take it so; with codings beside it, these count."""
+    latin_1 = b"# caf\xe9\n" + RULES
+    for body in (RULES, b"", b"\xef\xbb\xbf" + RULES, b"<html>", RULES.decode().encode("utf-16"), latin_1):
+        assert decoded(name, [body]) == body
+    assert decoded(f"gzip, {name}", [members(RULES)]) == RULES
+    assert decoded(f"{name}, deflate, {name}", [raw_deflate(RULES)]) == RULES
+    assert decoded(name, [members(RULES)]) == members(RULES)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(bytes(range(256)), id="binary"),
+        pytest.param(zlib.compress(RULES), id="zlib"),
+        pytest.param(b"BZh91AY&SY\x8e\x02\xd1\x95\0\0\x08", id="bzip2"),
+        pytest.param(b"\xff" * 1000, id="no charset"),
+        pytest.param(RULES.decode().encode("utf-16-le"), id="UTF-16 without a mark"),
+        pytest.param(b"\x1f\x8b\x08\0", id="gzip that breaks off"),
+    ],
+)
+def test_what_is_no_text_under_a_name_of_no_coding_is_an_error(body: bytes) -> None:
+    """It may be in a coding of that name: compressed bytes are never read as a file that allows everything."""
+    with pytest.raises(ValueError, match=r"no text|breaks off"):
+        decoded("none", [body])
+    with pytest.raises(ValueError, match=r"no text|breaks off"):
+        decoded("gzip, x-unheard-of", [members(body)])
 
 
 @pytest.mark.parametrize("size", [1, 3, 10_000])

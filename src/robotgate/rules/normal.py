@@ -51,8 +51,11 @@ _UNIT_OF_BYTE: Final = "".join(
 
 @lru_cache(4_096)
 def _spelt(text: str) -> str:
-    """The units of a run of escapes, or of a character that is not plain."""
-    raw = text.encode("utf-8", "surrogatepass") if len(text) == 1 else bytes.fromhex(text.replace("%", ""))
+    """The units of a run of escapes, or of a character that is not plain; a surrogate escape is the byte it stands for."""
+    if len(text) > 1:
+        raw = bytes.fromhex(text.replace("%", ""))
+    else:
+        raw = text.encode("utf-8", "surrogateescape" if "\udc80" <= text <= "\udcff" else "surrogatepass")
     return raw.decode("latin-1").translate(_UNIT_OF_BYTE)
 
 

@@ -185,6 +185,8 @@ class _Reader:
         self._above: Pace | None = None
         self._sitemaps: dict[str, None] = {}
         self._records: list[Record] = []
+        self._texts: dict[str, str] = {}
+        """One string for all records that have it."""
         self._line = 0
         """That of the first User-agent line of the open group; 0 above the first group."""
         self._asked: list[tuple[Field, Record]] = []
@@ -213,7 +215,9 @@ class _Reader:
             self._sitemaps[text] = None
         elif name:
             group = len(self._groups) if self._line else None
-            record = Record(text_of(name), text, number, group, len(self._agents))
+            name = text_of(name)
+            name, text = self._texts.setdefault(name, name), self._texts.setdefault(text, text)
+            record = Record(name, text, number, group, len(self._agents))
             self._records.append(record)
             if field is not None:
                 self._asked.append((field, record))

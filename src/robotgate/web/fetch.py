@@ -409,6 +409,9 @@ class PageFetcher:
         turn = request.turn
         if turn is None:
             turn = self._turns.make(url, request.priority, request.max_wait, proxy)
+        # A URL that is sent as it is written is plain. Of others yarl drops bytes that were no UTF-8.
+        if turn.units is not turn.target and isinstance(url, str) and not url.isascii():
+            url = parse_url(url)
         # A URL whose turn was made can be parsed.
         return Attempt(request, URL(url), options, turn, total, self._timeouts)
 
