@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
-from robotgate import TurnBegan, TurnEnded
+from robotgate import AccessResult, TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -249,3 +250,78 @@ async def test_credentials_of_a_netrc_file_are_not_for_robots_txt(
     assert web.visit(PAGE).headers["Authorization"] == BASIC
     for url in (ROBOTS, f"{SITE}/moved.txt"):
         assert "Authorization" not in web.visit(url).headers
+
+
+RULES = "User-agent: *\nDisallow: /private"
+LONG_HEAD = {"Content-Security-Policy": "x" * 60_000, **{f"X-{number}": "1" for number in range(480)}}
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["the gate's own", "another", "of another class"])
+async def test_long_heads_close_no_site(web: Web, open_gate: OpenGate, kind: str) -> None:
+    """The gate's own sessions take lines of 64 KiB and 500 of them; another's robots.txt has its limits."""
+    # Beside a session of another class, robots.txt is requested by one of the gate's.
+    classes = {"another": aiohttp.ClientSession, "of another class": type("Own", (aiohttp.ClientSession,), {})}
+    site = f"http://127.0.0.1:{web.port}"
+    for path in ("robots.txt", "page"):
+        web.serve(f"{site}/{path}", RULES, headers=LONG_HEAD)
+    session = None
+    if kind in classes:
+        session = classes[kind](connector=web.connector(), max_field_size=65_536, max_headers=500)
+    gate = await open_gate(session=session, allow_private_addresses=True)
+    assert not await gate.allowed(f"{site}/private")
+    assert (await gate.fetch(f"{site}/page")).status == 200
+    if session is not None:
+        await session.close()
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Link": "x" * 10_000}, {f"X-{number}": "1" for number in range(150)}], ids=["long", "many"]
+)
+async def test_long_heads_of_robots_txt_beside_the_middleware(
+    web: Web, open_gate: OpenGate, headers: dict[str, str]
+) -> None:
+    """The session of the pages may have other limits than the gate's."""
+    site = f"http://127.0.0.1:{web.port}"
+    web.serve(f"{site}/robots.txt", RULES, headers=headers)
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session,
+        session.get(f"{site}/page") as response,
+    ):
+        assert response.status == 200
+
+
+async def test_limits_of_a_session_hold_for_robots_txt(web: Web, open_gate: OpenGate) -> None:
+    """Lower ones as well: what it does not take is a failure, which opens nothing."""
+    web.serve(ROBOTS, RULES, headers={"Link": "x" * 10_000})
+    web.serve(f"{OTHER}/robots.txt", RULES, headers={"Link": "x" * 3_000})
+    async with aiohttp.ClientSession(connector=web.connector(), max_field_size=5_000) as session:
+        gate = await open_gate(session=session)
+        assert (await gate.check(PAGE)).access is AccessResult.UNREACHABLE
+        assert await gate.allowed(f"{OTHER}/page")
+
+
+async def test_head_beyond_all_limits_closes_the_site(web: Web, open_gate: OpenGate) -> None:
+    """Everything that a site sends has a limit."""
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    for headers in ({"Link": "x" * 70_000}, {f"X-{number}": "1" for number in range(600)}):
+        web.serve(f"http://127.0.0.1:{web.port}/robots.txt", RULES, headers=headers)
+        verdict = await gate.check(f"http://127.0.0.1:{web.port}/page")
+        assert verdict.access is AccessResult.UNREACHABLE
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.parametrize("name", ["utf-8", "none", "gzip, utf-8"])
+async def test_robots_txt_with_a_name_of_no_coding_is_read(
+    web: Web, open_gate: OpenGate, name: str, *, is_own: bool
+) -> None:
+    """By the gate's own session and by another's, as their pages are."""
+    site = f"http://127.0.0.1:{web.port}"
+    body = gzip.compress(RULES.encode()) if "gzip" in name else RULES
+    web.serve(f"{site}/robots.txt", body, headers={"Content-Encoding": name})
+    web.serve(f"{site}/page", RULES, headers={"Content-Encoding": name.removeprefix("gzip, ")})
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        gate = await open_gate(session=None if is_own else session, allow_private_addresses=True)
+        assert not await gate.allowed(f"{site}/private")
+        assert (await gate.fetch(f"{site}/page")).text == RULES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -95,6 +96,23 @@ async def test_crawl_obeys_the_gate(gate: RobotGate, web: Web, *, respect: bool)
         f"{host}/{path}": 1 for host in hosts for path in ("robots.txt", "page", "page?a=1")
     }
     assert {visit.headers["User-Agent"].split()[0] for visit in web.visits} == {"ExampleBot/1.0"}
+
+
+@pytest.mark.parametrize("respect", [False, True])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(RULES.encode(), {"Content-Encoding": "utf-8"}), (gzip.compress(RULES.encode()), {})],
+    ids=["named utf-8", "gzip without a name"],
+)
+async def test_rules_in_other_forms_are_obeyed(
+    gate: RobotGate, web: Web, body: bytes, headers: dict[str, str], *, respect: bool
+) -> None:
+    """Whoever asks: the gate, or Crawlee for its own robots.txt."""
+    web.serve(f"{SITE}/robots.txt", body, headers=headers)
+    crawl = Crawl(gate, respect=respect)
+    await crawl.run(f"{SITE}/page", f"{SITE}/private")
+    assert list(crawl.pages) == [f"{SITE}/page"]
+    assert crawl.skipped == [f"{SITE}/private"]
 
 
 async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> None:

@@ -131,6 +131,19 @@ async def test_body_is_decoded(
     assert (await answer(transport, robots)).body == RULES
 
 
+@pytest.mark.parametrize("name", ["utf-8", "none", "binary"])
+async def test_name_of_no_coding_changes_nothing(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, name: str
+) -> None:
+    """As for a page of httpx; what is then no text is a failure."""
+    web.serve(robots, RULES, headers={"Content-Encoding": name})
+    assert (await answer(transport, robots)).body == RULES
+    web.serve(robots, gzip.compress(RULES), headers={"Content-Encoding": f"gzip, {name}"})
+    assert (await answer(transport, robots)).body == RULES
+    web.serve(robots, bytes(range(256)), headers={"Content-Encoding": name})
+    assert "no text" in (await failure(transport, robots)).cause
+
+
 @pytest.mark.parametrize(
     "handler",
     [

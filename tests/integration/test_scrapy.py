@@ -312,6 +312,19 @@ async def test_robots_txt_may_be_hostile(web: Web, one: str, two: str, crawl: Cr
     assert sorted(crawled.seen) == [(200, f"{one}/open"), (200, f"{three}/"), (200, f"{two}/open")]
 
 
+async def test_robots_txt_in_other_forms_is_read(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """With a charset for its encoding, and compressed without a word of it; what is no text closes its site."""
+    three = f"http://three.test:{web.port}"
+    rules = b"User-agent: *\nDisallow: /private\n"
+    web.serve(f"{one}/robots.txt", rules, headers={"Content-Encoding": "utf-8"})
+    web.serve(f"{two}/robots.txt", gzip.compress(rules))
+    web.serve(f"{three}/robots.txt", bytes(range(256)), headers={"Content-Encoding": "utf-8"})
+    crawled = await crawl(*(f"{site}/{page}" for site in (one, two, three) for page in ("private", "open")))
+    refused = {f"{one}/private", f"{two}/private", f"{three}/private", f"{three}/open"}
+    assert set(crawled.refused) == refused
+    assert sorted(crawled.seen) == [(200, f"{one}/open"), (200, f"{two}/open")]
+
+
 async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Crawl) -> None:
     """A robots.txt may redirect to another host: the file binds the first site, and the hop waits for its own host."""
     web.redirect(f"{two}/robots.txt", f"{one}/robots.txt")
