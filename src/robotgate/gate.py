@@ -452,8 +452,8 @@ class RobotGate:
             is_sitemap: `url` itself is a sitemap or an index, and robots.txt need not name it.
             priority, max_wait: as `turn`, for each file.
             max_sitemaps: files that are fetched at most, those that cannot be read included.
-            on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken. What was
-                read of it before the fault comes nevertheless. By default it is logged.
+            on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken, and how
+                many of its entries are damaged. What can be read of it comes nevertheless. By default it is logged.
 
         Raises (of the loop):
             GateClosedError, StoreError: as `allowed`.

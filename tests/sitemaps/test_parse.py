@@ -32,11 +32,17 @@ HEAD: Final = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
 )
 PAGE: Final = "https://example.org/page"
+LAST: Final = "https://example.org/last"
 
 
 def urlset(*entries: str) -> bytes:
     """A sitemap of these entries."""
     return f"{HEAD}{''.join(f'<url>{entry}</url>' for entry in entries)}</urlset>".encode()
+
+
+def urlset_text(entry: str) -> str:
+    """A sitemap of one entry and a good one behind it."""
+    return f"{HEAD}<url>{entry}</url><url><loc>{LAST}</loc></url></urlset>"
 
 
 def read(body: bytes, *, chunk: int = PIECE_BYTES) -> tuple[list[SitemapEntry], str | None, SitemapFile]:
@@ -223,8 +229,6 @@ def test_broken_file_gives_what_stands_before(chunk: int) -> None:
     packed = gzip.compress(urlset(*[entry] * 5))
     cases = {
         urlset(entry, entry)[:-5]: 2,
-        urlset(entry, "<loc>", entry): 1,
-        urlset(entry, "<loc>&unknown;</loc>", entry): 1,
         f"{HEAD}<url>{entry}</url><url><loc>https://example.org/p".encode(): 1,
         packed[:-8]: 5,
         packed + b"garbage": 5,
@@ -233,6 +237,45 @@ def test_broken_file_gives_what_stands_before(chunk: int) -> None:
         entries, fault, _ = read(body, chunk=chunk)
         assert fault is not None
         assert [each.loc for each in entries] == [PAGE] * count
+
+
+DAMAGED: Final[dict[str, str]] = {
+    "a bare ampersand": urlset_text(f"<loc>{PAGE}?a=1&b=2</loc>"),
+    "a bare ampersand elsewhere": urlset_text(f"<loc>{PAGE}</loc><title>Tom & Jerry</title>"),
+    "a bare less-than sign": urlset_text(f"<loc>{PAGE}?a<3</loc>"),
+    "what looks like a tag": urlset_text(f"<loc>{PAGE}?a<b</loc>"),
+    "an unknown entity": urlset_text(f"<loc>{PAGE}?a&nbsp;b</loc>"),
+    "a control character": urlset_text(f"<loc>{PAGE}\x0b</loc>"),
+    "a zero byte": urlset_text(f"<loc>{PAGE}\0</loc>"),
+    "a tag without end": urlset_text("<loc>"),
+    "an end without tag": urlset_text("</loc>"),
+    "an entry without end": f"<urlset><url><loc>{PAGE}</loc>" + f"<url><loc>{LAST}</loc></url></urlset>",
+    "a value without end": f"<urlset><url><loc>{PAGE}" + f"<url><loc>{LAST}</loc></url></urlset>",
+    "an attribute without quotes": urlset_text(f"<loc a=b>{PAGE}</loc>"),
+    "a comment without end": urlset_text("<!-- "),
+    "two roots": f"<urlset></urlset><urlset><url><loc>{LAST}</loc></url></urlset>",
+    "a comment before the root": f"<!-- a -- b --><urlset><url><loc>{LAST}</loc></url></urlset>",
+    "a late declaration": f"<!-- --><?xml version='1.0'?><s:urlset><s:url><s:loc>{LAST}</s:loc></s:url></s:urlset>",
+    "a prefix": f"<s:urlset><s:url>&</s:url><s:url><s:loc>{LAST}</s:loc></s:url></s:urlset>",
+    "a feed": f"<rss><channel><item>&</item><item><link>{LAST}</link></item></channel></rss>",
+    "Atom": f"<feed><entry>&</entry><entry><link href='{LAST}'/></entry></feed>",
+    "an index": f"<sitemapindex><sitemap>&</sitemap><sitemap><loc>{LAST}</loc></sitemap></sitemapindex>",
+}
+
+
+@pytest.mark.parametrize("chunk", [1, 7, PIECE_BYTES])
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damage_costs_one_entry(kind: str, chunk: int) -> None:
+    """What follows is read; the damaged entry is counted, with what is wrong, and its URL is not guessed."""
+    entries, fault, file = read(DAMAGED[kind].encode(), chunk=chunk)
+    assert [entry.loc for entry in entries] == [LAST]
+    assert (fault, file.damaged, file.first_damage != "") == (None, 1, True)
+
+
+def test_many_damaged_entries_end_a_file() -> None:
+    """No file has the parser begin anew without end."""
+    _, fault, file = read(urlset(*["<loc>&</loc>"] * 3000))
+    assert (fault, file.damaged) == ("more than 1,000 entries are damaged or have no usable URL", 1001)
 
 
 def test_url_that_is_cut_off_is_no_url() -> None:
@@ -325,7 +368,17 @@ def test_hostile_file_is_left_within_bounded_memory(name: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [f"<url><loc>{PAGE}</loc></url>", "<a/>", "x", "&amp;", "<!-- x -->", "<![CDATA[]]>", "<?x y?>"],
+    [
+        f"<url><loc>{PAGE}</loc></url>",
+        "<a/>",
+        "x",
+        "&amp;",
+        "<!-- x -->",
+        "<![CDATA[]]>",
+        "<?x y?>",
+        "<",
+        "<url>",
+    ],
 )
 def test_twice_the_length_costs_twice_the_steps(part: str) -> None:
     """For each thing that a file may have many of."""

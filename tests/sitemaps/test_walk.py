@@ -112,6 +112,16 @@ async def test_sitemap_is_asked_for_by_name(web: Web, gate: RobotGate) -> None:
     assert headers["Accept-Encoding"] == "gzip"
 
 
+async def test_damage_is_told_and_costs_one_entry(web: Web, gate: RobotGate) -> None:
+    """Bare ampersands, and a second root: what stands behind is read, and one fault counts the entries."""
+    damaged = [PAGES[0], f"{SITE}/?a=1&b=2", PAGES[1], f"{SITE}/?c&d"]
+    web.serve(MAP, urlset(*damaged) + urlset(PAGES[2]))
+    urls, (fault,) = await walk(gate, MAP, is_sitemap=True)
+    assert urls == PAGES
+    assert (fault.url, fault.cause.partition(",")[0]) == (MAP, "2 entries are damaged and left out")
+    assert "line 1" in fault.cause
+
+
 async def test_disallowed_sitemap_is_not_fetched(web: Web, gate: RobotGate) -> None:
     """Though robots.txt names it: its rules hold for it too."""
     allowed = f"{SITE}/allowed.xml"

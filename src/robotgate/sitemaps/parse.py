@@ -112,7 +112,7 @@ MAX_ENTRIES: Final = 50_000
 MAX_LOC: Final = 2048
 """Characters of one URL (sitemaps.org), and of any other value."""
 MAX_SKIPPED: Final = 1000
-"""Entries without a usable URL, before the rest of a file is left."""
+"""Entries without a usable URL, and damaged ones, before the rest of a file is left."""
 MAX_DEPTH: Final = 32
 """Of nested elements. The parser remembers all that are open."""
 MAX_NAMES: Final = 1000
@@ -163,6 +163,9 @@ _FORMATS: Final = {
     "feed": _Format(["feed", "entry"], {"updated": "lastmod"}, link="link"),
 }
 """By the name of the root."""
+MAX_PREFIX: Final = 40
+"""Characters of the prefix of a root that is looked for behind damage."""
+_ROOT: Final = re.compile(rf"<(?:[\w.-]{{1,{MAX_PREFIX}}}:)?(?:{'|'.join(_FORMATS)})(?=[\s/>])".encode())
 
 
 class SitemapFile:
@@ -180,10 +183,15 @@ class SitemapFile:
         self.skipped = 0
         """Entries that have no usable URL."""
         self.first_skipped = ""
+        self.damaged = 0
+        """Entries that are left out because the XML is damaged there."""
+        self.first_damage = ""
         self._head = bytearray()
         """The beginning, until its encoding is known."""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._reader: _XmlReader | _LineReader | None = None
+        self._is_left = False
+        """Whether the rest is not read, because of what stood before it."""
         self._unpacker = Unpacker()
 
     def feed(self, chunk: bytes) -> Iterator[None]:
@@ -207,12 +215,13 @@ class SitemapFile:
         self._parse(b"", is_last=True)
         if self._reader is None:
             raise BrokenSitemapError("it is empty")
-        self._reader.feed("", is_end=True)
+        self._read(self._reader, "", is_end=True)
 
     def break_off(self) -> None:
         """Read what has come of a file whose rest is missing or broken."""
         with suppress(BrokenSitemapError):
-            self._parse(b"", is_last=True)
+            if not self._is_left:
+                self._parse(b"", is_last=True)
 
     def add(self, loc: str, lastmod: str = "") -> None:
         """Take an entry, or count it as skipped.
@@ -224,14 +233,27 @@ class SitemapFile:
         if not _is_usable(loc):
             self.skipped += 1
             self.first_skipped = self.first_skipped or loc[:MAX_LOC]
-            if self.skipped > MAX_SKIPPED:
-                raise BrokenSitemapError(f"more than {MAX_SKIPPED:,} entries have no usable URL")
+            self._check_skipped()
             return
         if len(self.entries) >= MAX_ENTRIES:
             raise BrokenSitemapError(f"more than {MAX_ENTRIES:,} URLs")
         if month := _MONTH.fullmatch(lastmod):
             lastmod = f"{month[1]}-{month[2] or '01'}-01"
         self.entries.append(SitemapEntry(loc=loc, sitemap=self.url, lastmod=parse_date(lastmod)))
+
+    def leave_out(self, damage: str) -> None:
+        """Count an entry as damaged.
+
+        Raises:
+            BrokenSitemapError: there are too many.
+        """
+        self.damaged += 1
+        self.first_damage = self.first_damage or damage
+        self._check_skipped()
+
+    def _check_skipped(self) -> None:
+        if self.skipped + self.damaged > MAX_SKIPPED:
+            raise BrokenSitemapError(f"more than {MAX_SKIPPED:,} entries are damaged or have no usable URL")
 
     def _parse(self, piece: bytes, *, is_last: bool = False) -> None:
         if self._decoder is None:
@@ -248,7 +270,14 @@ class SitemapFile:
             if not text:
                 return
             self._reader = _XmlReader(self) if text[0] == "<" else _LineReader(self)
-        self._reader.feed(text)
+        self._read(self._reader, text)
+
+    def _read(self, reader: _XmlReader | _LineReader, text: str, *, is_end: bool = False) -> None:
+        try:
+            reader.feed(text, is_end=is_end)
+        except BrokenSitemapError:
+            self._is_left = True
+            raise
 
 
 class _LineReader:
@@ -266,12 +295,35 @@ class _LineReader:
                 self._file.add(line)
 
 
+class _UnclosedEntryError(Exception):
+    """An entry begins within another one."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+        """Where it begins in what the parser was given, which reads on."""
+
+
 class _XmlReader:
-    """Reads XML of any of the formats. Namespaces are not looked at, but for the root's prefix: many are wrong."""
+    """Reads XML of any of the formats. Namespaces are not looked at, but for the root's prefix: many are wrong.
+
+    Where the XML is damaged, a new parser goes on with the next entry, as if the root had just begun.
+    """
 
     def __init__(self, file: SitemapFile) -> None:
         self._file = file
         self._names: dict[str, str] = {}
+        self._format = _Format([], {})
+        self._prefix = ""
+        """Of the root, with the colon."""
+        self._next = _ROOT
+        """Where to go on behind damage."""
+        self._damage = ""
+        """What is wrong, while that place is looked for."""
+        self._begin(b"", b"")
+
+    def _begin(self, head: bytes, rest: bytes) -> None:
+        """Parse from here on with a new parser, which is given a head of our own first."""
         self._parser = parser = expat.ParserCreate("utf-8", None, self._names)
         parser.buffer_text = True
         parser.StartElementHandler = self._start
@@ -282,27 +334,64 @@ class _XmlReader:
             # Newer versions parse in larger steps, against long tags in small pieces. `MAX_TAG_BYTES` is against these,
             # and what has come of a file that breaks off is to be read to its end.
             parser.SetReparseDeferralEnabled(False)
-        self._fed = 0
-        self._format = _Format([], {})
-        self._prefix = ""
-        """Of the root, with the colon."""
         self._open: list[str] = []
-        """The names of the open elements, without this prefix; empty where one has another."""
+        """The names of the open elements, without the root's prefix; empty where one has another."""
         self._values: dict[str, str] = {}
         """Of the open entry."""
         self._field: str | None = None
         """The value that is being read."""
         self._text = ""
+        self._tail = bytearray(rest)
+        """What the parser has not finished: the beginning of a tag or comment."""
+        self._tail_at = len(head)
+        """Where that begins in what the parser is given."""
+        parser.Parse(head)
 
     def feed(self, text: str, *, is_end: bool = False) -> None:
         data = text.encode()
-        self._fed += len(data)
-        try:
-            self._parser.Parse(data, is_end)
-        except expat.ExpatError as error:
-            raise BrokenSitemapError(f"not well-formed XML ({error})") from error
-        if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+        self._tail += data
+        while True:
+            if self._damage and not (data := self._behind_damage()):
+                if is_end and self._next is _ROOT:
+                    raise BrokenSitemapError(self._damage)
+                return
+            try:
+                self._parser.Parse(data, is_end)
+            except expat.ExpatError as error:
+                self._drop_until(self._parser.ErrorByteIndex + 1)
+                self._damage = f"not well-formed XML ({error})"
+            except _UnclosedEntryError as error:
+                self._drop_until(error.index)
+                self._damage = "an entry has no end"
+            else:
+                self._drop_until(self._parser.CurrentByteIndex)
+                break
+            if is_end and not self._next.search(self._tail):
+                raise BrokenSitemapError(self._damage)
+            if self._next is not _ROOT:
+                self._file.leave_out(self._damage)
+        if len(self._tail) > MAX_TAG_BYTES:
             raise BrokenSitemapError(f"a tag or comment is longer than {MAX_TAG_BYTES:,} bytes")
+
+    def _behind_damage(self) -> bytes:
+        """Begin anew at the next entry, and return what has come from there on; nothing if none has come yet."""
+        found = self._next.search(self._tail)
+        if found is None:
+            # A name may come in two pieces.
+            del self._tail[: -len(self._next.pattern) - MAX_PREFIX]
+            return b""
+        rest = bytes(self._tail[found.start() :])
+        if self._next is _ROOT:
+            self._file.leave_out(self._damage)
+        self._damage = ""
+        self._begin("".join(f"<{self._prefix}{name}>" for name in self._format.path[:-1]).encode(), rest)
+        return rest
+
+    def _drop_until(self, index: int) -> None:
+        """Forget what stands before an index of what the parser was given."""
+        done = max(index - self._tail_at, 0)
+        del self._tail[:done]
+        self._tail_at += done
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) > MAX_DEPTH:
@@ -314,8 +403,12 @@ class _XmlReader:
             if root not in _FORMATS:
                 raise BrokenSitemapError(f"no sitemap: its root is <{name[:80]}>")
             self._format, self._prefix = _FORMATS[root], prefix + colon
+            entry = re.escape(f"<{self._prefix}{self._format.path[-1]}".encode())
+            self._next = re.compile(entry + rb"(?=[\s/>])")
             self._file.is_index = root == "sitemapindex"
         local = name[len(self._prefix) :] if name.startswith(self._prefix) else ""
+        if local == self._format.path[-1] and (self._open == self._format.path or self._field is not None):
+            raise _UnclosedEntryError(self._parser.CurrentByteIndex)
         if self._open == self._format.path:
             if local in self._format.fields:
                 self._field, self._text = self._format.fields[local], ""

@@ -152,6 +152,10 @@ class SitemapWalk:
         except (aiohttp.ClientError, OSError) as error:
             file.break_off()
             self._tell(file.url, f"{type(error).__name__}: {error}", error)
+        if file.damaged:
+            self._tell(
+                file.url, f"{file.damaged:,} entries are damaged and left out, the first: {file.first_damage}"
+            )
         if file.skipped:
             cause = f"{file.skipped:,} entries have no usable URL, the first: {file.first_skipped!r:.300}"
             self._tell(file.url, cause)
