@@ -470,9 +470,24 @@ class RobotGate:
         check_whole("priority", priority)
         check_whole("max_sitemaps", max_sitemaps, least=1)
         unless_none(check_callback, "on_fault", on_fault)
-        options: RequestOptions = {"headers": HEADERS, "auto_decompress": False}
-        fetch = partial(self.fetch, priority=priority, max_wait=self._patience(max_wait), **options)
+        patience = self._patience(max_wait)
         self._locate(url)
+
+        def fetch(sitemap: str) -> PageFetch:
+            options: RequestOptions = {"headers": HEADERS, "auto_decompress": False}
+            request = PageRequest(
+                sitemap,
+                "GET",
+                options,
+                None,
+                allow_redirects=True,
+                max_redirects=MAX_PAGE_REDIRECTS,
+                priority=priority,
+                max_wait=patience,
+                is_page=False,
+            )
+            return PageFetch(self._check_open(), request)
+
         walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
         return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
 

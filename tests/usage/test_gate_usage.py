@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate.sitemaps import SitemapFault
+
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"
 PAGE: Final = f"{SITE}/page"
@@ -221,3 +223,47 @@ async def test_a_large_tdmrep_file_is_not_read_again_and_again(web: Web, open_ga
     for _ in range(2):
         assert "longer than" in str((await gate.fetch(PAGE)).usage.problems[0])
     assert web.count(TDMREP) == 1
+
+
+BY_PATH: Final = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nContent-Usage: /open/ train-ai=y\n"
+BOOK: Final = f"{SITE}/open/book"
+
+
+async def test_a_reservation_is_read_where_training_is_disallowed(web: Web, open_gate: OpenGate) -> None:
+    """A declared purpose binds pages, not the file that states the reservation, nor where that is redirected to."""
+    moved, book_only = f"{SITE}/tdm/policy.json", '[{"location": "/open/book", "tdm-reservation": 1}]'
+    web.serve(ROBOTS, BY_PATH)
+    web.redirect(TDMREP, moved)
+    web.serve(moved, book_only, headers={"Content-Usage": "train-ai=n"})
+    gate = await open_gate(purposes={"ai_train", "tdm"}, tdmrep=True)
+    with pytest.raises(UsageError) as caught:
+        await gate.fetch(BOOK)
+    assert caught.value.purposes == ("tdm",)
+    assert (await gate.fetch(f"{SITE}/open/letter")).usage.tdm is Preference.UNKNOWN
+    with pytest.raises(DisallowedError):
+        await gate.fetch(moved)
+    assert web.urls == [ROBOTS, TDMREP, moved, BOOK, f"{SITE}/open/letter"]
+
+
+async def test_a_file_of_rules_waits_like_any_request(web: Web, open_gate: OpenGate) -> None:
+    """What a purpose refuses to pages is asked for in the host's turn, a delay after robots.txt."""
+    web.serve(ROBOTS, BY_PATH)
+    gate = await open_gate(purposes={"ai_train"}, tdmrep=True, delay=0.05)
+    await gate.fetch(BOOK)
+    assert web.urls == [ROBOTS, TDMREP, BOOK]
+    assert min(web.gaps("site.example")) >= 0.05
+
+
+async def test_sitemaps_are_read_for_no_purpose(web: Web, open_gate: OpenGate) -> None:
+    """Neither robots.txt nor their own headers refuse files that only list URLs; a rule of robots.txt does."""
+    index, pages, closed = (f"{SITE}/{name}" for name in ("index.xml", "moved.txt", "closed.txt"))
+    web.serve(ROBOTS, f"Sitemap: {index}\nSitemap: {closed}\n{BY_PATH}Disallow: /closed")
+    web.serve(index, f"<sitemapindex><sitemap><loc>{SITE}/pages.txt</loc></sitemap></sitemapindex>")
+    web.redirect(f"{SITE}/pages.txt", pages)
+    web.serve(pages, f"{BOOK}\n{PAGE}\n", headers={"Content-Usage": "train-ai=n", "tdm-reservation": "1"})
+    gate = await open_gate(purposes={"ai_train", "tdm"}, delay=0.02)
+    faults: list[SitemapFault] = []
+    assert [entry.loc async for entry in gate.sitemap_urls(SITE, on_fault=faults.append)] == [BOOK, PAGE]
+    assert [fault.url for fault in faults] == [closed]
+    assert await gate.allowed(BOOK)
+    assert not await gate.allowed(pages)

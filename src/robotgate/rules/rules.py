@@ -262,6 +262,11 @@ class Rules:
         return Rule(kind, *self._lines[kind][pattern])
 
     @property
+    def for_files(self) -> Rules:
+        """Those for files that state rules or list URLs, which are used for no purpose."""
+        return self
+
+    @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
         # "!" begins a pattern that can never match.

@@ -228,6 +228,11 @@ class PurposeRules(Rules):
         return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
 
     @property
+    def for_files(self) -> Rules:
+        """Like `Rules.for_files`: purposes bind pages alone."""
+        return self._rules
+
+    @property
     def disallows_nothing(self) -> bool:
         """Like `Rules.disallows_nothing`."""
         return (

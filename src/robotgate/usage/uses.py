@@ -2,7 +2,8 @@
 
 The file is kept like robots.txt: one request serves all tasks and processes, its record is also in the store and has
 the same lifetime, and after a failure the last good copy holds. The request is that of a page: robots.txt may disallow
-it, and it has the proxy of the page that needs the file.
+it, and it has the proxy of the page that needs the file. It serves no purpose, so the declared ones do not bind it, nor
+requests for sitemaps.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ class Uses:
             as `PageFetcher.open_page`.
         """
         stream = await self._pages.open_page(attempt)
+        if not attempt.request.is_page:
+            return stream
         try:
             self._check(Response(stream.status, stream.headers, stream.url, (), b"", 0.0, 0.0, attempt.turn))
         except UsageError:
@@ -158,7 +161,14 @@ class Uses:
     async def _requested(self, url: str, options: RequestOptions, size: int) -> tuple[FetchResult, bool]:
         """Request a file. Return the result, and whether other crawlers that share the store would have it too."""
         request = PageRequest(
-            url, "GET", options, size, allow_redirects=True, max_redirects=MAX_REDIRECTS, priority=_PRIORITY
+            url,
+            "GET",
+            options,
+            size,
+            allow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            priority=_PRIORITY,
+            is_page=False,
         )
         try:
             # Its own use is not checked.

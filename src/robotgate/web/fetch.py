@@ -112,6 +112,8 @@ class PageRequest:
     """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
     turn: Turn | None = None
     """One that has begun, for the first hop; None: the fetch takes its own."""
+    is_page: bool = True
+    """Whether the purposes of the gate bind it: not for a file that states rules or lists URLs."""
 
     def __post_init__(self) -> None:
         # Tests of the defaults are quicker than calls.
@@ -408,7 +410,7 @@ class PageFetcher:
                 url = (parse_url(url) if isinstance(url, str) else url).extend_query(params)
         turn = request.turn
         if turn is None:
-            turn = self._turns.make(url, request.priority, request.max_wait, proxy)
+            turn = self._turns.make(url, request.priority, request.max_wait, proxy, is_page=request.is_page)
         # A URL that is sent as it is written is plain. Of others yarl drops bytes that were no UTF-8.
         if turn.units is not turn.target and isinstance(url, str) and not url.isascii():
             url = parse_url(url)
@@ -468,7 +470,7 @@ class Attempt:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
-        turn = turns.make(url, last.priority, last.max_wait, proxy)
+        turn = turns.make(url, last.priority, last.max_wait, proxy, is_page=last.is_page)
         turn.chain = self.chain
         if not turns.try_begin(turn):
             left = self.timeouts.stop(self) - self.timeouts.now()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
 from aiohttp import ClientError, ClientResponse
 
@@ -58,6 +58,8 @@ class Turn(PacedTurn):
     __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
 
     paced: Site
+    is_page: ClassVar[bool] = True
+    """Whether the purposes of the gate bind it."""
 
     def __init__(  # noqa: PLR0917  # As above.
         self,
@@ -223,6 +225,14 @@ class Turn(PacedTurn):
         self.turns.end(self)
 
 
+class FileTurn(Turn):
+    """A request for a file that states rules or lists URLs."""
+
+    __slots__ = ()
+
+    is_page: ClassVar[bool] = False
+
+
 class Turns:
     """Judges URLs and begins turns."""
 
@@ -261,15 +271,24 @@ class Turns:
         return site, target, target_units(target)
 
     def make(
-        self, url: str | URL, priority: int = 0, max_wait: float | None = None, proxy: Proxy | None = None
+        self,
+        url: str | URL,
+        priority: int = 0,
+        max_wait: float | None = None,
+        proxy: Proxy | None = None,
+        *,
+        is_page: bool = True,
     ) -> Turn:
         """Return a turn of a URL, which has yet to begin; `priority` and `max_wait` are those of `RobotGate.turn`.
+
+        Args:
+            is_page: as `Turn.is_page`.
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        return Turn(self, site, target, units, priority, max_wait, proxy)
+        return (Turn if is_page else FileTurn)(self, site, target, units, priority, max_wait, proxy)
 
     def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
@@ -348,7 +367,7 @@ class Turns:
                     return
                 if current is None:
                     has_renewed = True
-                elif current.rules.allows_units(turn.units):
+                elif _allows(current, turn):
                     turn.ruling = current
                     return
                 scheduler.give_back(turn)
@@ -381,7 +400,7 @@ class Turns:
 
     def _judge(self, turn: Turn, ruling: Ruling) -> None:
         """Hold a turn to a ruling; raise what refuses it."""
-        if ruling.rules.allows_units(turn.units):
+        if _allows(ruling, turn):
             turn.ruling = ruling
             return
         verdict = ruling.verdict(turn.target, now=self.now())
@@ -423,6 +442,10 @@ class Turns:
                     host=turn.paced.host.key,
                 )
             )
+
+
+def _allows(ruling: Ruling, turn: Turn) -> bool:
+    return (ruling.rules if turn.is_page else ruling.rules.for_files).allows_units(turn.units)
 
 
 def refusal_of(verdict: Verdict, chain: tuple[str, ...] = ()) -> DisallowedError | HostUnavailableError:
