@@ -40,7 +40,7 @@ from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS, Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.stores.option import given_store, open_store
-from robotgate.urls import PaceKey, pace_key_function
+from robotgate.urls import PaceKey, as_url, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
@@ -819,7 +819,7 @@ class RobotGate:
         Raises:
             InvalidURLError: the URL has no host, or is not as it is sent.
         """
-        return dict(self._identity.signature(method, str(url)))
+        return dict(self._identity.signature(method, url if isinstance(url, str) else str(as_url(url))))
 
     @property
     def middleware(self) -> GateMiddleware:

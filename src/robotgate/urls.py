@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import ipaddress
 import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -83,7 +84,7 @@ class Origin:
         Raises:
             InvalidURLError: its scheme is not http or https, or its host or port is missing or impossible.
         """
-        parsed, text = url if isinstance(url, URL) else parse_url(url), str(url)
+        parsed, text = as_url(url), str(url)
         if parsed.scheme not in DEFAULT_PORTS:
             raise InvalidURLError(
                 text, f"not an absolute http or https URL (its scheme is {parsed.scheme!r})"
@@ -134,6 +135,9 @@ def parse_url(url: str) -> URL:
     Raises:
         InvalidURLError: it is no URL, or has blanks or control characters that parsers read differently.
     """
+    given: object = url
+    if not isinstance(given, str):
+        raise InvalidURLError(reprlib.repr(given), f"a URL is a str or a yarl.URL, not of {type(given)}")
     if not PLAIN_URL.fullmatch(url):
         url = _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", url)
         if CONTROL_OR_EDGE_BLANK.search(url):
@@ -149,13 +153,18 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
+def as_url(url: str | URL) -> URL:
+    """As `parse_url`, of a text or of what has been parsed."""
+    return url if isinstance(url, URL) else parse_url(url)
+
+
 def split_url(url: str | URL) -> tuple[Origin, str]:
     """The origin, and the path and query as they will be sent (``/`` where there is none).
 
     Raises:
         InvalidURLError: as `Origin.of`.
     """
-    parsed = url if isinstance(url, URL) else parse_url(url)
+    parsed = as_url(url)
     return Origin.of(parsed), parsed.raw_path_qs or "/"
 
 

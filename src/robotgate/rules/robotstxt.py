@@ -24,7 +24,7 @@ from robotgate.rules.parser import (
     parse_text,
 )
 from robotgate.rules.verdict import VerdictDraft
-from robotgate.urls import Origin
+from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,9 +85,9 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        plain = None if url is None else _PLAIN_AUTHORITY.match(url)
+        plain = _PLAIN_AUTHORITY.match(url) if isinstance(url, str) else None
         if url is not None and (plain is None or not is_plain(url, plain.end())):
-            Origin.of(url)
+            Origin.of(parse_url(url))
         return cls(url, dialect, canonical(body), plain[0] if plain is not None else "")
 
     @property
@@ -182,7 +182,12 @@ class RobotsTxt:
         Raises:
             InvalidURLError: see `allowed`.
         """
-        target = url.removeprefix(self._site)
+        try:
+            target = url.removeprefix(self._site)
+        except (AttributeError, TypeError):
+            # Its error says what a URL is.
+            parse_url(url)
+            raise
         if is_plain_reference(target) and ("." not in target or "/." not in target):
             return target
         if len(target) == len(url) or not target.startswith("/"):

@@ -34,7 +34,7 @@ from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import COARSEST_TIMER, Timer
 from robotgate.pace.state import BLOCKING_STATUSES, growing
-from robotgate.urls import parse_url
+from robotgate.urls import as_url
 from robotgate.web.awaited import Pending
 from robotgate.web.response import Hop, Response
 from robotgate.web.robots import Proxy
@@ -407,7 +407,7 @@ class PageFetcher:
             proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
-                url = (parse_url(url) if isinstance(url, str) else url).extend_query(params)
+                url = as_url(url).extend_query(params)
         turn = request.turn
         if turn is None:
             turn = self._turns.make(url, request.priority, request.max_wait, proxy, is_page=request.is_page)

@@ -146,17 +146,16 @@ class Lines:
                     if count % STRETCH == 0:
                         await asyncio.sleep(0)
                     await self._room.acquire()
-                    url = str(given)
                     try:
-                        key = self._turns.locate(url)[0].host.key
+                        key = self._turns.locate(given)[0].host.key
                     except RobotGateError as error:
-                        self._on_refusal(url, error)
+                        self._on_refusal(str(given), error)
                         self._room.release()
                         continue
                     if key not in self._lines:
                         self._lines[key] = deque()
                         tasks.create_task(self._serve(key))
-                    self._lines[key].append(url)
+                    self._lines[key].append(str(given))
         finally:
             if isinstance(self._urls, AsyncGenerator):
                 await self._urls.aclose()

@@ -261,9 +261,15 @@ class Turns:
             written = as_written(url)
             if written is not None:
                 site, target = self.sites.get(written[1]), written[2]
-        elif is_plain(target := url.raw_path_qs):
-            # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
-            site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
+        else:
+            try:
+                target = url.raw_path_qs
+            except AttributeError:
+                # No URL, and so refused below.
+                target = ""
+            if is_plain(target):
+                # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
+                site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
         # A path that is sent as it is written is in its normal form already.
         if site is not None and "/." not in target:
             return site, target, target
