@@ -149,8 +149,8 @@ async def test_ctrl_c_ends_it_cleanly(program: Program, site: LocalSite, tmp_pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
-async def test_a_closed_pipe_ends_it_with_one_line(program: Program, site: LocalSite) -> None:
-    """As ``| head -1`` does: no traceback."""
+async def test_a_closed_pipe_ends_it(program: Program, site: LocalSite) -> None:
+    """As ``| head -1`` does: with the status of SIGPIPE, and without a word."""
     reader, writer = os.pipe()
     process = await program.start(*POLITE, "-i", "-", stdout=writer)
     os.close(writer)
@@ -161,7 +161,7 @@ async def test_a_closed_pipe_ends_it_with_one_line(program: Program, site: Local
 
     _, err = await process.communicate(f"{site.base}/second\n".encode())
 
-    assert (process.returncode, err) == (2, b"Error: cannot write: Broken pipe\n")
+    assert (process.returncode, err) == (141, b"")
 
 
 def test_the_list_of_urls_is_not_overwritten(tmp_path: Path) -> None:
@@ -244,3 +244,95 @@ async def test_a_host_may_have_several_requests_at_once(program: Program, site: 
     assert (row["url"], row["outcome"]) == (f"{site.base}/a", "fetched")
     process.kill()
     await process.communicate()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-16-be"])
+def test_a_list_with_a_byte_order_mark_is_read(site: LocalSite, tmp_path: Path, encoding: str) -> None:
+    """As some editors and spreadsheets save it."""
+    urls = tmp_path / "urls.txt"
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    urls.write_bytes(f"{mark}{site.base}/1\r\n{site.base}/é\r\n".encode(encoding))
+
+    ended = run(*POLITE, "-q", "-i", str(urls))
+
+    assert sorted(str(row["url"]) for row in ended.rows) == [f"{site.base}/1", f"{site.base}/é"]
+    assert [path for path, _ in site.headers][1:] == ["/1", "/%C3%A9"]
+
+
+@pytest.mark.parametrize(
+    "line", [b"/caf\xe9", b"/caf\xc3", "/café".encode("utf-16-le"), "/caf\ufffd".encode(), b"/\xed\xa0\x80"]
+)
+def test_a_line_in_another_encoding_is_invalid(site: LocalSite, tmp_path: Path, line: bytes) -> None:
+    """No other URL is requested in its place; the row has a hint, and the next line is read."""
+    urls = tmp_path / "urls.txt"
+    urls.write_bytes(site.base.encode() + line + f"\n{site.base}/2\n".encode() + b"# caf\xe9\n")
+
+    for command in (POLITE, ("check", *POLITE[1:-2], "--json")):
+        ended = run(*command, "-i", str(urls))
+        wrong, right = ended.rows
+        assert str(wrong["url"]).startswith(f"{site.base}/")
+        assert str(wrong["url"]).isprintable() or b"\0" in line
+        assert "UTF-8" in str(wrong.get("message") or wrong["cause"])
+        assert right["url"] == f"{site.base}/2"
+        assert ended.status == (1 if command is POLITE else 2)
+    assert site.asked == {"/robots.txt": 2, "/2": 1}
+
+
+def test_a_url_that_comes_twice_is_visited_once(site: LocalSite, tmp_path: Path) -> None:
+    """Its fragment and its spelling aside; unless the user wants it."""
+    urls = tmp_path / "urls.txt"
+    urls.write_text("\n".join(f"{site.base}{path}" for path in ("/a#1", "/b", "/a#2", "/c/../a")))
+    lines = (*POLITE, f"{site.base}/a", "nonsense", "nonsense", "-i", str(urls))
+
+    once, twice = run(*lines), run(*lines, "--repeat")
+
+    assert {str(row["url"]) for row in once.rows} == {"nonsense", f"{site.base}/a", f"{site.base}/b"}
+    assert once.err.startswith("2 fetched, 0 blocked, 0 failed, 1 invalid, 4 repeated in ")
+    assert twice.err.startswith("5 fetched, 0 blocked, 0 failed, 2 invalid in ")
+    assert (once.status, twice.status) == (1, 1)
+
+
+def _rows(path: Path) -> list[tuple[str, str, int]]:
+    """The path, the outcome and the attempt of each row of a file."""
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [(row["url"].rpartition("/")[2], row["outcome"], row["attempt"]) for row in rows]
+
+
+def test_resume_asks_again_for_what_was_unavailable(site: LocalSite, tmp_path: Path) -> None:
+    """Its attempts are counted, and it is left alone once it was fetched."""
+    lines = (*POLITE, "-o", str(tmp_path / "rows"), f"{site.base}/a", f"{site.base}/b#c")
+    site.robots_status = 500
+    statuses = [run(*lines).status, run(*lines, "--resume").status]
+    site.robots_status = 200
+
+    ended = run(*lines, "--resume")
+
+    assert (*statuses, ended.status) == (1, 1, 0)
+    assert sorted(_rows(tmp_path / "rows")) == sorted(
+        (name, outcome, attempt)
+        for name in ("a", "b#c")
+        for attempt, outcome in enumerate(("unavailable", "unavailable", "fetched"), 1)
+    )
+    assert run(*lines, "--resume").err.startswith("0 fetched, 0 blocked, 0 failed, 2 done before in ")
+    assert site.asked["/a"] == site.asked["/b"] == 1
+
+
+def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) -> None:
+    """A time-out and a wait that was too long may pass; a page that is too long and a wrong URL stay, and count."""
+    rows = tmp_path / "rows"
+    lines = (*POLITE, "--timeout", "0.5", "-o", str(rows))
+    big = run(*lines, "--max-bytes", "3", f"{site.base}/big", "nonsense", f"{site.base}/private/x")
+    late = run(*lines, "--resume", f"{site.base}/hang")
+    impatient = (*POLITE[:-1], "30", "--max-wait", "0", "-o", str(rows), "--resume")
+    too_soon = run(*impatient, f"{site.base}/a", f"{site.base}/b")
+    assert (big.status, late.status, too_soon.status) == (1, 1, 1)
+    site.answers_hang = True
+    urls = (*(f"{site.base}/{path}" for path in ("big", "private/x", "hang", "a", "b")), "nonsense")
+
+    ended = run(*lines, "--resume", *urls)
+
+    assert (ended.status, site.asked["/big"], site.asked["/private/x"]) == (1, 1, 0)
+    assert "done before (2 of them neither fetched nor blocked) in " in ended.err
+    assert ("hang", "fetched", 2) in _rows(rows)
+    assert {name for name, outcome, _ in _rows(rows) if outcome == "fetched"} == {"hang", "a", "b"}
+    assert run(*lines, "--resume", *urls[1:-1]).status == 0

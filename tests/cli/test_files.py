@@ -1,13 +1,14 @@
-"""How lines are read: in bounded memory, and no faster than they are used."""
+"""How lines are read: in bounded memory, and no faster than they are used; and which URLs came before."""
 
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
-from robotgate.cli.files import CHUNK_BYTES, read_lines, urls_of
+from robotgate.cli.lists import CHUNK_BYTES, Digests, digest, key_of, read_lines, urls_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,3 +72,68 @@ def test_a_url_is_what_is_left_of_a_line() -> None:
     lines = [b"\xef\xbb\xbfhttp://a.example/\r", b"", b"  # a comment", b"\thttp://b.example/ ", b"\r"]
 
     assert urls_of(lines) == ["http://a.example/", "http://b.example/"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("encoding", "text", "lines"),
+    [
+        ("utf-16", "http://a.example/é\r\n\U0001f44b\n", ["http://a.example/é\r", "\U0001f44b", ""]),
+        ("utf-16-be", "\ufeffa\nb", ["a", "b"]),
+        ("utf-8-sig", "a\nb", ["\ufeffa", "b"]),
+        ("utf-8", "", [""]),
+        ("utf-8", "a", ["a"]),
+        ("utf-16", "", [""]),
+    ],
+)
+async def test_lines_of_utf_16_are_utf_8(size: int, encoding: str, text: str, lines: list[str]) -> None:
+    """With a byte order mark, however the bytes arrive."""
+    reader, writer = os.pipe()
+    batches = read_lines(reader, max_bytes=100)
+    body = text.encode(encoding)
+    for start in range(0, len(body), size):
+        os.write(writer, body[start : start + size])
+    os.close(writer)
+    assert [line.decode() async for batch in batches for line in batch] == lines
+    os.close(reader)
+
+
+@pytest.mark.parametrize("tail", [b"\x3d\xd8", b"\x3d\xd8a\0", b"a"])
+async def test_half_a_character_of_utf_16_is_no_utf_8(tail: bytes, tmp_path: Path) -> None:
+    """So its line is no URL."""
+    path = tmp_path / "urls.txt"
+    path.write_bytes("\ufeff".encode("utf-16-le") + tail)
+    descriptor = os.open(path, os.O_RDONLY)
+    ((line,),) = [lines async for lines in read_lines(descriptor, max_bytes=100)]
+    os.close(descriptor)
+    with pytest.raises(UnicodeDecodeError):
+        line.decode()
+
+
+def test_many_urls_take_little_memory() -> None:
+    """Some 20 bytes each: a list of ten million, a few hundred megabytes."""
+    seen, keys = Digests(), [digest(str(number)) for number in range(200_000)]
+    tracemalloc.start()
+    try:
+        assert all(map(seen.add, keys))
+        assert tracemalloc.get_traced_memory()[0] < 200_000 * 20 + 65_536 * 220
+    finally:
+        tracemalloc.stop()
+    assert not any(map(seen.add, keys))
+    assert digest("-") not in seen
+
+
+def test_one_url_has_one_key() -> None:
+    """However it is written; another path, query, port, scheme or password is another."""
+    same = ("http://a.example", "HTTP://A.example:80/#top", "http://a.example/b/../")
+    other = (
+        "http://a.example/b",
+        "http://a.example/?b",
+        "http://a.example:8080/",
+        "https://a.example/",
+        "no",
+        "No",
+    )
+    secret = ("http://c@a.example/", "http://c:d@a.example/")
+    assert len(set(map(key_of, same))) == 1
+    assert len({key_of(url) for url in (same[0], *other, *secret)}) == 1 + len(other) + len(secret)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 import unicodedata
 from contextlib import suppress
@@ -157,17 +158,37 @@ async def test_a_full_disk_is_one_line_and_a_status(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
-@pytest.mark.parametrize("arguments", [("lint", "-"), ("check", "--robots", "-", "/"), ("--help",)])
-async def test_a_closed_pipe_is_one_line_and_a_status(program: Program, arguments: tuple[str, ...]) -> None:
-    """``| head`` leaves without the rest of the output: the user is told, without a traceback."""
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("lint", "-"),
+        ("lint", "--json", "-"),
+        ("check", "--robots", "-", "/"),
+        ("check", "--robots", "-", "--json", "/"),
+        ("cache", "ls", "--json"),
+        ("cache", "export"),
+        ("why", "--rows", "/dev/null", "http://a.example/"),
+        ("demo", "--list"),
+        ("--help",),
+        ("--version",),
+        ("fetch", "--contact", CONTACT, "--no-store", "nonsense"),
+    ],
+    ids=" ".join,
+)
+async def test_a_closed_pipe_ends_it_as_other_tools(
+    program: Program, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """``| head`` wants no more: nothing is printed, and the status is that of SIGPIPE."""
+    await asyncio.to_thread(keep, tmp_path / "cache.db", [record("http://a.example")])
+    store = ("--store", str(tmp_path / "cache.db")) if arguments[0] in {"cache", "why"} else ()
     reader, writer = os.pipe()
     os.close(reader)
-    process = await program.start(*arguments, stdout=writer)
+    process = await program.start(*arguments, *store, stdout=writer)
     os.close(writer)
 
     _, err = await process.communicate(b"Disallow: /\n")
 
-    assert (process.returncode, err) == (2, b"Error: cannot write: Broken pipe\n")
+    assert (process.returncode, err) == (141, b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
@@ -185,7 +206,7 @@ async def test_a_closed_pipe_ends_a_server(program: Program) -> None:
             await session.get("http://example.org/")
     _, err = await process.communicate()
 
-    assert (process.returncode, err) == (2, b"Error: cannot write: Broken pipe\n")
+    assert (process.returncode, err) == (141, b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
@@ -218,3 +239,15 @@ def test_what_a_proxy_answers_is_told_in_words() -> None:
     said = "502, message='Bad Gateway', url='http://127.0.0.1:3128'"
 
     assert in_plain_words(said) == "http://127.0.0.1:3128 answered 502 Bad Gateway"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+async def test_a_closed_standard_error_ends_nothing() -> None:
+    """``2>&1 >rows | head`` wants no more notes; the work is done, and the status is its own."""
+    program = shlex.join([sys.executable, "-W", "error", "-m", "robotgate"])
+    command = f"{program} fetch --no-store --contact {CONTACT} nonsense 2>&1 >/dev/null | true; echo ${{PIPESTATUS[0]}}"
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    assert (out, err) == (b"1\n", b"")

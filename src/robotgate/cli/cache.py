@@ -27,7 +27,8 @@ from robotgate import (
     SQLiteStore,
 )
 from robotgate.cli import common, output
-from robotgate.cli.files import open_input, read_lines, replaced
+from robotgate.cli.files import replaced
+from robotgate.cli.lists import open_input, read_lines
 from robotgate.cli.transfer import Import, exported, in_batches
 from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token

@@ -11,7 +11,7 @@ import click
 
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
-from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, read_urls
+from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
 from robotgate.rules.grammar import readable
 from robotgate.rules.robotstxt import product_token
 from robotgate.usage import Purpose, Statement, Usage
@@ -128,12 +128,12 @@ def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
 
 def _check_offline(body: bytes, url: str, token: str) -> Checked:
     try:
-        check_length(url)
+        check_url(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
         return Checked(url=url, verdict=robots.verdict(url, token), body=body)
     except InvalidURLError as error:
-        return Checked(url=url[:MAX_URL_BYTES], problem=error.problem)
+        return Checked(url=shown(url), problem=error.problem)
 
 
 async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
@@ -141,11 +141,11 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
 
     async def checked(url: str) -> Checked:
         try:
-            check_length(url)
+            check_url(url)
             verdict = await gate.check(url)
             record = await gate.robots(url)
         except RobotGateError as error:
-            return Checked(url=url[:MAX_URL_BYTES], problem=output.problem_of(error))
+            return Checked(url=shown(url), problem=output.problem_of(error))
         stored_at = (record.fetched_at or record.checked_at) if record.checked_at < began_at else None
         return Checked(url=verdict.url, verdict=verdict, body=record.body, stored_at=stored_at)
 

@@ -59,6 +59,9 @@ def os_errors(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:
+        # `printable_errors` ends the command.
+        raise
     except OSError as error:
         raise CommandError(f"cannot {what}: {error.strerror or error}") from error
 

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -22,7 +21,8 @@ from rich.live import Live
 from rich.text import Text
 
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
-from robotgate.cli import check, common, files, output, signing
+from robotgate.cli import check, common, files, lists, output, signing
+from robotgate.cli.rows import Earlier, Outcome
 from robotgate.errors import DisallowedError, HostUnavailableError, InvalidURLError, TooSoonError, UsageError
 from robotgate.status import serve
 from robotgate.usage import Purpose
@@ -49,17 +49,6 @@ MAX_HOST: Final = 40
 """Characters that are shown of the name of a host."""
 
 
-class Outcome(StrEnum):
-    """How a URL ended. The values stand in the JSON rows."""
-
-    FETCHED = "fetched"
-    BLOCKED = "blocked"
-    FAILED = "failed"
-    INVALID = "invalid"
-    TOO_SOON = "too_soon"
-    UNAVAILABLE = "unavailable"
-
-
 _ALWAYS_SHOWN: Final = {Outcome.FETCHED: "green", Outcome.BLOCKED: "yellow", Outcome.FAILED: "red"}
 
 
@@ -70,8 +59,12 @@ class Progress:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
     """URLs of each host that were taken and are not done. Hosts without any are removed."""
+    repeated: int = 0
+    """URLs that came before."""
     skipped: int = 0
     """URLs that an earlier run has done."""
+    lost: int = 0
+    """Those of `skipped` that were neither fetched nor blocked."""
     began_at: float = field(default_factory=time.monotonic)
     _urls: dict[str, str] = field(default_factory=dict)
     """A URL of each host of `waiting`."""
@@ -91,12 +84,15 @@ class Progress:
     @property
     def failed(self) -> int:
         """The number of URLs that were neither fetched nor blocked by the site's rules."""
-        return self.outcomes.total() - self.outcomes[Outcome.FETCHED] - self.outcomes[Outcome.BLOCKED]
+        done = self.outcomes[Outcome.FETCHED] + self.outcomes[Outcome.BLOCKED]
+        return self.outcomes.total() - done + self.lost
 
     def summary(self) -> str:
         """Return the counts as one plain sentence."""
+        repeated = f", {self.repeated:,} repeated" if self.repeated else ""
         skipped = f", {self.skipped:,} done before" if self.skipped else ""
-        return f"{self._counts()}{skipped} in {time.monotonic() - self.began_at:.1f} s"
+        lost = f" ({self.lost:,} of them neither fetched nor blocked)" if self.lost else ""
+        return f"{self._counts()}{repeated}{skipped}{lost} in {time.monotonic() - self.began_at:.1f} s"
 
     @asynccontextmanager
     async def shown(self, gate: RobotGate) -> AsyncIterator[None]:
@@ -148,8 +144,10 @@ class Progress:
 class Crawl:
     """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page."""
 
-    done: set[bytes]
-    """URLs that have a row already, as digests."""
+    earlier: Earlier
+    """What earlier runs have done."""
+    seen: lists.Digests | None
+    """The URLs of this run, by `lists.key_of`; None if each is visited as often as it comes."""
     folder: Path | None
     """For bodies."""
     has_headers: bool
@@ -188,26 +186,39 @@ class Crawl:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def _add(self, gate: RobotGate, url: str, tasks: asyncio.TaskGroup) -> None:
-        if files.digest(url[: files.MAX_URL_BYTES]) in self.done:
-            self.progress.skipped += 1
+        shown = lists.shown(url)
+        key = lists.key_of(shown)
+        if not self._is_wanted(key):
             return
         try:
-            files.check_length(url)
+            lists.check_url(url)
             host = Origin.of(url).host
         except InvalidURLError as error:
             self.progress.outcomes[Outcome.INVALID] += 1
-            self._write(refused(url[: files.MAX_URL_BYTES], error))
+            self._write(refused(shown, error) | {"attempt": 1})
             return
         await self._room.acquire()
         self.progress.begin(host, url)
-        tasks.create_task(self._visit(gate, host, url))
+        tasks.create_task(self._visit(gate, host, url, self.earlier.attempts.get(key, 0) + 1))
 
-    async def _visit(self, gate: RobotGate, host: str, url: str) -> None:
+    def _is_wanted(self, key: bytes) -> bool:
+        """Count a URL that has been done or has come before; return whether to visit it."""
+        progress = self.progress
+        if self.seen is not None and not self.seen.add(key):
+            progress.repeated += 1
+        elif key in self.earlier.done:
+            progress.skipped += 1
+            progress.lost += key in self.earlier.lost
+        else:
+            return True
+        return False
+
+    async def _visit(self, gate: RobotGate, host: str, url: str, attempt: int) -> None:
         """Fetch a URL after those of its host that came before, and write its row."""
         # Tasks that wait here are served in order, so every host makes progress.
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
             row = await self._fetch(gate, url)
-            self._write(row)
+            self._write(row | {"attempt": attempt})
         self.progress.finish(host, Outcome(str(row["outcome"])))
         if host not in self.progress.waiting:
             del self._hosts[host]
@@ -301,7 +312,11 @@ def _rate(text: str) -> tuple[int, float]:
 @click.option(
     "-o", "--output", "target", type=common.OUTPUT_FILE, default="-", help="Write the rows to a file."
 )
-@common.flag("--resume", help="Append to the file of -o, and skip the URLs that it has.")
+@common.flag(
+    "--resume",
+    help="Append to the file of -o, and skip the URLs that it has, but for failures that may pass.",
+)
+@common.flag("--repeat", help="Visit a URL as often as it comes, instead of once.")
 @common.flag("--headers", "has_headers", help="Put the responses' headers into the rows.")
 @common.folder_option("--save-dir", "folder", help="Save each body in a file, its headers beside it.")
 @click.option(
@@ -358,6 +373,7 @@ async def fetch(
     source: str | None,
     target: str,
     resume: bool,
+    repeat: bool,
     has_headers: bool,
     folder: Path | None,
     warc_path: Path | None,
@@ -376,15 +392,18 @@ async def fetch(
 
     A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
     down, or asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the
-    URLs are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
-    of hosts is stored for the next run: see `robotgate cache`.
+    URLs are done, each written at once. In a file, which is in UTF-8 or has a byte order mark, blank lines and lines
+    that begin with # are skipped. A URL that comes twice is visited once, whatever its fragment. What is learnt of
+    hosts is stored for the next run: see `robotgate cache`.
 
     --status shows the run as a web page, read-only unless --status-controls is given: see docs/status.md.
 
-    Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o.
+    Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o. It also asks
+    again for URLs that were unavailable, too_soon or failed, except those whose body was too long or that redirected
+    without end; `attempt` in their rows counts.
 
-    Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
-    be read or written, 130 after Ctrl-C.
+    Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, 2 for
+    wrong usage or when a file cannot be read or written, 130 after Ctrl-C, 141 when the rows are read no more.
     """
     if has_usage:
         # Needs an extra.
@@ -401,9 +420,12 @@ async def fetch(
         "signer": signing.signer_of(key_file, agent_url, agent_form),
     }
     with common.os_errors(f"read {target}"):
-        done = files.done_urls(Path(target)) if resume else set()
+        earlier = Earlier()
+        if resume:
+            earlier.read(Path(target))
     crawl = Crawl(
-        done=done,
+        earlier=earlier,
+        seen=None if repeat else lists.Digests(),
         folder=folder,
         has_headers=has_headers,
         has_usage=has_usage,
@@ -424,7 +446,7 @@ async def fetch(
                 page = serve(gate, *status_at, token=status_token, controls=status_controls)
                 with common.os_errors("serve --status at {}:{}".format(*status_at)):
                     output.to_stderr(f"status page: {await stack.enter_async_context(page)}")
-            await crawl.run(gate, files.read_urls(urls, source), quiet=is_quiet)
+            await crawl.run(gate, lists.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
         left = output.counted(crawl.progress.waiting.total(), "URL")
         rest = "" if crawl.is_read else " and what was left to read"

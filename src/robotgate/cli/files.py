@@ -1,4 +1,4 @@
-"""Files: lines that are read in bounded memory, and what ``robotgate fetch`` keeps besides rows.
+"""Files: what ``robotgate fetch`` keeps besides rows.
 
 A body has a file of its own, and beside it a ``.meta.json`` with its row and its headers. A WARC file (ISO 28500) has a
 request and a response record for each request that was answered, redirects included, and a metadata record for each
@@ -8,16 +8,12 @@ page if what its site says about its use is kept.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
-import json
 import mimetypes
 import os
 import re
 import tempfile
-import threading
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,23 +22,20 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, HttpVersion10
 from yarl import URL
 
-from robotgate import InvalidURLError, Response
-from robotgate.cli.common import os_errors
+from robotgate.cli.lists import digest
 from robotgate.cli.output import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import IO
 
     from warcio.recordloader import ArcWarcRecord
 
+    from robotgate import Response
+
 Exchange: TypeAlias = "tuple[datetime, ClientResponse]"
 """When the head of a response came, and the response."""
 
-MAX_URL_BYTES: Final = 8192
-"""A longer URL is refused: servers accept none."""
-CHUNK_BYTES: Final = 65_536
-STANDARD_INPUT: Final = "-"
 MAX_STEM: Final = 80
 """Characters of a URL that stand in a file's name."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
@@ -50,75 +43,6 @@ _ENCODINGS: Final = frozenset({"content-encoding", "transfer-encoding", "content
 """Headers that describe the body as it was sent. The body is kept decoded."""
 _exchanges: ContextVar[list[Exchange]] = ContextVar("robotgate_exchanges")
 """Those of the page that is being fetched."""
-
-
-def open_input(source: str) -> int:
-    """Return a descriptor of a file, or of standard input for ``-``.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-    return 0 if source == STANDARD_INPUT else os.open(source, os.O_RDONLY)
-
-
-async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[bytes], None]:
-    """Read lines, in batches as they come, to the end.
-
-    Of a line longer than `max_bytes`, one byte more is kept, so that its length can be checked.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    kept, rest = max_bytes + 1, bytearray()
-    while True:
-        chunk = await _read(descriptor)
-        first, *lines = (chunk or b"\n").split(b"\n")
-        rest += first[: kept - len(rest)]
-        if lines:
-            yield [bytes(rest), *(line[:kept] for line in lines[:-1])]
-            rest = bytearray(lines[-1][:kept])
-        if not chunk:
-            return
-
-
-def urls_of(lines: Iterable[bytes]) -> list[str]:
-    """Return the URLs of lines, without blank lines, ``#`` comments and byte order marks."""
-    texts = (line.decode(errors="replace").removeprefix("\ufeff").strip() for line in lines)
-    return [text for text in texts if text and not text.startswith("#")]
-
-
-async def read_urls(given: Iterable[str], source: str | None) -> AsyncIterator[str]:
-    """Yield the URLs of the command line, then those of a file, or of standard input for ``-``.
-
-    Raises:
-        CommandError: the file cannot be read.
-    """
-    for url in given:
-        yield url
-    if source is not None:
-        with os_errors(f"read {source}"):
-            async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
-                for url in urls_of(lines):
-                    yield url
-
-
-def row_of(line: bytes) -> dict[str, object]:
-    """Return a row of ``robotgate fetch``: an object with a URL. It is empty if the line is none."""
-    with suppress(ValueError, RecursionError):
-        row = json.loads(line)
-        if isinstance(row, dict) and isinstance(row.get("url"), str):
-            return row
-    return {}
-
-
-def check_length(url: str) -> None:
-    """Refuse a URL that is longer than `MAX_URL_BYTES`, so that it may also be cut off.
-
-    Raises:
-        InvalidURLError: it is.
-    """
-    if len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES:
-        raise InvalidURLError(url[:MAX_URL_BYTES], f"the URL is longer than {MAX_URL_BYTES} bytes")
 
 
 @contextmanager
@@ -136,22 +60,6 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink()
         raise
-
-
-async def _read(descriptor: int) -> bytes:
-    result: Future[bytes] = Future()
-    result.set_running_or_notify_cancel()
-
-    def read() -> None:
-        try:
-            # Not through sys.stdin: its lock, held by a thread that never returns, would stop Python from exiting.
-            result.set_result(os.read(descriptor, CHUNK_BYTES))
-        except OSError as error:
-            result.set_exception(error)
-
-    # A daemon, because a read from a terminal or a pipe cannot be interrupted: Ctrl-C must not wait for it.
-    threading.Thread(target=read, name="read lines", daemon=True).start()
-    return await asyncio.wrap_future(result)
 
 
 def file_name(url: str, media_type: str | None) -> str:
@@ -301,29 +209,3 @@ def _octets(value: str) -> str:
 
 def _json(values: Mapping[str, object]) -> bytes:
     return json_of(values, indent=1).encode() + b"\n"
-
-
-def done_urls(path: Path) -> set[bytes]:
-    """Return the URLs that a file of rows has, as digests. A last line that a killed run has cut off is removed.
-
-    Raises:
-        OSError: the file cannot be read or shortened.
-    """
-    digests: set[bytes] = set()
-    if not path.exists():
-        return digests
-    whole = 0
-    with path.open("r+b") as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                file.truncate(whole)
-                break
-            whole += len(line)
-            if row := row_of(line):
-                digests.add(digest(str(row["url"])))
-    return digests
-
-
-def digest(url: str) -> bytes:
-    """Return a hash of a URL: of fixed size, so that many fit into memory."""
-    return hashlib.sha256(url.encode(errors="surrogatepass")).digest()[:16]

@@ -16,7 +16,7 @@ import sys
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 
 import click
 from rich.cells import cell_len
@@ -40,6 +40,8 @@ _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
 """aiohttp's message for a proxy that refuses."""
+NOT_READ: Final = 141
+"""The exit status when standard output is read no more, as after ``| head``: that of a program which SIGPIPE ended."""
 ENDLESS: Final = "ever"
 """The text for a duration without an end."""
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
@@ -129,12 +131,19 @@ def to_stderr(message: str) -> None:
     """Print one sentence on standard error."""
     # Not by a console: it would write past the one that shows progress meanwhile, into its lines.
     for text in Screen(stderr=True).folded(message, indent=2):
-        sys.stderr.write(f"{text.plain}\n")
+        try:
+            sys.stderr.write(f"{text.plain}\n")
+        except BrokenPipeError:
+            # It is read no more, but the command goes on.
+            _discard(sys.stderr)
 
 
 @contextmanager
 def printable_errors() -> Iterator[None]:
-    """Make every error that ends a command one printable line, and flush standard output while it can be reported."""
+    """Make every error that ends a command one printable line, and flush standard output while it can be reported.
+
+    Where standard output is read no more, the command ends without a line, as other tools do.
+    """
     try:
         try:
             yield
@@ -148,11 +157,17 @@ def printable_errors() -> Iterator[None]:
             raise click.ClickException(message) from error
         raise click.UsageError(message, getattr(error, "ctx", None)) from error
     except OSError as error:
-        # What is still buffered is dropped. Otherwise Python reports the same error again as it exits. Standard output
-        # may be an object without a descriptor.
-        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        _discard(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(NOT_READ) from None
         raise click.UsageError(_folded(f"cannot write: {error.strerror or error}")) from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Drop what is buffered and what follows. Otherwise Python reports an error of the stream again as it exits."""
+    # It may be an object without a descriptor.
+    with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _folded(message: str) -> str:

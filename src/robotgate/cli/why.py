@@ -18,8 +18,8 @@ import click
 from robotgate import HostState, InvalidURLError, Origin, RobotsRecord, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
-from robotgate.cli.fetch import Outcome
-from robotgate.cli.files import check_length, row_of
+from robotgate.cli.lists import check_url
+from robotgate.cli.rows import Outcome, row_of
 from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
@@ -161,7 +161,7 @@ async def why(
     read.
     """
     try:
-        check_length(url)
+        check_url(url)
         origin, target = split_url(url)
     except InvalidURLError as error:
         raise click.BadParameter(f"{url}: {error.problem}", param_hint="URL") from error
