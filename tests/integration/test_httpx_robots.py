@@ -75,6 +75,25 @@ def test_fetcher_is_one(transport: httpx.AsyncHTTPTransport) -> None:
         HttpxFetcher(GateTransport(gate))
 
 
+@pytest.mark.parametrize(
+    "given", [httpx.AsyncHTTPTransport, httpx.HTTPTransport(), "http://proxy:3128", None]
+)
+async def test_what_sends_nothing_is_refused_when_it_is_given(given: object) -> None:
+    """A client or a class: not by each robots.txt, which would close its site."""
+    async with httpx.AsyncClient() as client:
+        for wrong in (given, client):
+            with pytest.raises(OptionError, match=r"^transport=.*: give AsyncBaseTransport"):
+                HttpxFetcher(wrong)  # type: ignore[arg-type]  # What type checkers refuse.
+        gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
+        with pytest.raises(OptionError, match=r"^transport="):
+            GateTransport(gate, client)  # type: ignore[arg-type]  # As above.
+        for no_gate in (client, RobotGate):
+            with pytest.raises(OptionError, match=r"^gate=.*: give RobotGate"):
+                GateTransport(no_gate)  # type: ignore[arg-type]  # As above.
+        with pytest.raises(OptionError, match=r"^fetcher="):
+            RobotGate("ExampleBot/1.0", contact="bot@example.org", fetcher=client)  # type: ignore[arg-type]
+
+
 async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
     """The answer has the body, the validators and the lifetimes. The request has only the headers it needs."""
     headers = {

@@ -33,9 +33,11 @@ from robotgate.errors import (
     TooSoonError,
     needs_extra,
 )
+from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
+from robotgate.options import check_kind
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.middleware import MAX_IDLE_READ
+from robotgate.web.middleware import MAX_IDLE_READ, log_unread
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
 with needs_extra("httpx", __name__):
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
     from httpx import _types
 
-    from robotgate.gate import RobotGate
     from robotgate.web.turns import Turn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
@@ -143,7 +144,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             ``response.extensions["robotgate"]`` is the error.
 
     Raises:
-        OptionError: `transport` is a `GateTransport`.
+        OptionError: `transport` is a `GateTransport` or no transport, or `gate` is no gate.
     """
 
     def __init__(
@@ -153,8 +154,11 @@ class GateTransport(httpx.AsyncBaseTransport):
         *,
         refusals_as_responses: bool = False,
     ) -> None:
+        check_kind("gate", gate, RobotGate)
         self._gate = gate
-        self._transport = _ungated(transport or httpx.AsyncHTTPTransport(limits=_LIMITS))
+        self._transport = _ungated(
+            httpx.AsyncHTTPTransport(limits=_LIMITS) if transport is None else transport
+        )
         self._refusals_as_responses = refusals_as_responses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -218,7 +222,7 @@ class HttpxFetcher:
             the rules that are being fetched. You close it yourself.
 
     Raises:
-        OptionError: `transport` is a `GateTransport`.
+        OptionError: `transport` is a `GateTransport`, or no transport, such as a client.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
@@ -343,6 +347,7 @@ class _TurnStream(httpx.AsyncByteStream):
             self._has_moved = False
             self._idle_check = asyncio.get_running_loop().call_later(MAX_IDLE_READ, self._end_if_idle)
         else:
+            log_unread(self._turn)
             self._turn.end()
 
     def _end(self) -> None:
@@ -411,7 +416,8 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _ungated(transport: httpx.AsyncBaseTransport) -> httpx.AsyncBaseTransport:
-    """The transport, unless it waits for turns itself."""
+    """The transport, unless it is none or waits for turns itself."""
+    check_kind("transport", transport, httpx.AsyncBaseTransport)
     if isinstance(transport, GateTransport):
         raise OptionError(f"transport={transport!r}: give the transport that sends, not a GateTransport")
     return transport

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turns
 
 _PRIORITY: Final = 1_000_000
-_PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "timeout")
+_PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "server_hostname", "timeout")
 """Options of a page's request that its file is requested with: how its host is reached."""
 
 

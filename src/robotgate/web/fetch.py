@@ -404,7 +404,13 @@ class PageFetcher:
         url, options, total, proxy = request.url, self._options, self._total, None
         if request.options:
             options, total = self._completed(request.options)
-            proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
+            proxy = Proxy.of(
+                options.get("proxy"),
+                options.get("proxy_auth"),
+                options.get("proxy_headers"),
+                ssl=options.get("ssl", True),
+                server_hostname=options.get("server_hostname"),
+            )
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
                 url = as_url(url).extend_query(params)
@@ -466,13 +472,14 @@ class Attempt:
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
     """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
 
-    async def next_turn(self, url: URL, proxy: Proxy | None) -> Turn:
+    async def next_turn(self, url: URL, request: aiohttp.ClientRequest) -> Turn:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
-        turn = turns.make(url, last.priority, last.max_wait, proxy, is_page=last.is_page)
+        turn = turns.make(url, last.priority, last.max_wait, is_page=last.is_page)
         turn.chain = self.chain
         if not turns.try_begin(turn):
+            turn.proxy = Proxy.of_request(request)
             left = self.timeouts.stop(self) - self.timeouts.now()
             await turns.begin(turn)
             self.timeouts.start(self, left)

@@ -15,6 +15,7 @@ from aiohttp import ClientHandlerType, ClientPayloadError, ClientRequest, Client
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
+from robotgate.events import logger, one_line
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.robots import Proxy
@@ -58,6 +59,18 @@ class OpenResponse:
         if self.requests.get(self.request) is self:
             del self.requests[self.request]
         self.turn.turns.end(self.turn, self.response)
+
+
+def log_unread(turn: Turn) -> None:
+    """Log that a turn ends because nobody reads its response, and for how long its host could not be visited."""
+    logger.warning(
+        "%s: its response is neither read to its end nor released, and no byte came for %.0f s. Its turn ends; %s stood"
+        " still for %.0f s",
+        one_line(turn.url),
+        MAX_IDLE_READ,
+        turn.paced.host.key,
+        turn.turns.now() - turn.began_at,
+    )
 
 
 class GateMiddleware:
@@ -104,9 +117,6 @@ class GateMiddleware:
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
-        proxy = None
-        if request.proxy is not None:
-            proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
         fetch = None
         if self.fetches:
             fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
@@ -117,13 +127,14 @@ class GateMiddleware:
             # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
             turn = earlier
         elif fetch is None:
-            turn = turns.make(url, 0, self._max_wait, proxy)
+            turn = turns.make(url, 0, self._max_wait)
             if not turns.try_begin(turn):
+                turn.proxy = Proxy.of_request(request)
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
             fetch.turn_is_unused, turn = False, fetch.turn
         else:
-            turn = await fetch.next_turn(url, proxy)
+            turn = await fetch.next_turn(url, request)
         requests[request] = turn
         try:
             if self._identity.signer is not None:
@@ -179,6 +190,7 @@ class GateMiddleware:
             elif content.total_bytes > unread.read_before:
                 unread.idle_at, unread.read_before = now + MAX_IDLE_READ, content.total_bytes
             elif now >= unread.idle_at:
+                log_unread(unread.turn)
                 unread.end()
         if self._requests:
             self._timer.set(LOOK_DELAY)

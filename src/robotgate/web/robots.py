@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from robotgate.clock import Clock
     from robotgate.pace.host import PacedTurn
 
+    Ssl: TypeAlias = ssl.SSLContext | bool | aiohttp.Fingerprint
     Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
     """Finds out about an origin."""
 
@@ -73,27 +74,47 @@ class Fetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The proxy of a request, through which the robots.txt of its origin is requested as well.
+    """The proxy of a request and its TLS, by which the robots.txt of its origin is requested as well.
 
-    A robots.txt that is requested directly would show the site the address behind the proxy.
+    A robots.txt that is requested directly would show the site the address behind the proxy; with another TLS, it may
+    not be had at all.
     """
 
-    url: URL
-    """With credentials, where there are any."""
+    url: URL | None
+    """With credentials, where there are any; None for a direct request."""
     headers: CIMultiDict[str]
     """For the proxy itself."""
+    ssl: Ssl
+    server_hostname: str | None
 
     @classmethod
     def of(
-        cls, given: str | URL | None, auth: aiohttp.BasicAuth | None, headers: Mapping[str, str] | None
+        cls,
+        given: str | URL | None,
+        auth: aiohttp.BasicAuth | None,
+        headers: Mapping[str, str] | None,
+        *,
+        ssl: Ssl = True,
+        server_hostname: str | None = None,
     ) -> Proxy | None:
-        """The proxy that aiohttp's options of these names stand for; None for a direct request."""
-        if given is None:
+        """What aiohttp's options of these names stand for; None for a request like most."""
+        if given is None and ssl is True and server_hostname is None:
             return None
-        url = URL(given)
-        if auth is not None:
+        url = None if given is None else URL(given)
+        if url is not None and auth is not None:
             url = url.with_user(auth.login).with_password(auth.password)
-        return cls(url, CIMultiDict(headers or ()))
+        return cls(url, CIMultiDict(headers or ()), ssl, server_hostname)
+
+    @classmethod
+    def of_request(cls, request: aiohttp.ClientRequest) -> Proxy | None:
+        """As `of`, for a request that aiohttp has made."""
+        return cls.of(
+            request.proxy,
+            request.proxy_auth,
+            request.proxy_headers,
+            ssl=request.ssl,
+            server_hostname=request.server_hostname,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +149,8 @@ class AiohttpFetcher:
                 proxy=None if proxy is None else proxy.url,
                 # A copy: aiohttp writes into it.
                 proxy_headers=None if proxy is None else proxy.headers.copy(),
+                ssl=True if proxy is None else proxy.ssl,
+                server_hostname=None if proxy is None else proxy.server_hostname,
                 middlewares=(_anonymous(wanted),),
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:

@@ -79,7 +79,7 @@ class Turn(PacedTurn):
         """The same, as rules are matched with."""
         self.max_wait = max_wait
         self.proxy = proxy
-        """What robots.txt is requested through."""
+        """By what robots.txt is requested, if the turn has to wait for it."""
         self.asked_at: float | None = None
         """When it was asked for; None until it has to wait for something."""
         self.chain: tuple[str, ...] = ()

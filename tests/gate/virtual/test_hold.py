@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -67,10 +68,14 @@ async def test_body_that_keeps_arriving_keeps_its_turn(web: Web) -> None:
     assert 4.5 * MAX_HOLD <= await start_of_next(web) < 4.6 * MAX_HOLD
 
 
-async def test_body_that_stops_arriving_loses_its_turn(web: Web) -> None:
-    """The task that holds it may wait for the next turn."""
+async def test_body_that_stops_arriving_loses_its_turn(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    """The task that holds it may wait for the next turn. The log names the URL, and how long its host stood still."""
     web.handle(PAGE, arriving(every=MAX_HOLD / 2, count=4, then=asyncio.Event()))
-    assert 2 * MAX_HOLD <= await start_of_next(web) <= 3.6 * MAX_HOLD
+    started_after = await start_of_next(web)
+    assert 2 * MAX_HOLD <= started_after <= 3.6 * MAX_HOLD
+    (told,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
+    assert told.startswith(f"{PAGE}: ")
+    assert f"site.example stood still for {started_after:.0f} s" in told
 
 
 async def test_body_that_never_begins_loses_its_turn(web: Web) -> None:
