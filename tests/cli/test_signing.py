@@ -104,7 +104,7 @@ def test_directory_is_written_with_the_headers_to_send(
     assert headers["Content-Type"] == "application/http-message-signatures-directory+json"
     card = json.loads((tmp_path / "www" / CARD[1:]).read_bytes())
     assert (card["client_id"], card["jwks_uri"]) == (BOT + CARD, BOT + DIRECTORY)
-    assert card["contacts"] == [CONTACT]
+    assert card["contacts"] == [f"mailto:{CONTACT}"]
     assert card["web_bot_auth"]["rfc9309-product-token"] == "ExampleBot"
     assert card["web_bot_auth"]["expected-user-agent"] == "ExampleBot/1.0"
 

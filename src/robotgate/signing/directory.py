@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -27,6 +28,8 @@ CARD_PATH: Final = "/.well-known/signature-agent-card"
 """The drafts name no place: the card is found by its URL, which it has as its `client_id`."""
 LIFETIME: Final = 24 * 3600
 """Seconds: the default of a directory's signature."""
+_IN_MAILTO: Final = "@!$'*+"
+"""What is not escaped in an address, besides letters, digits and ``-._~`` (RFC 6068 §2)."""
 MAX_AGE: Final = 3600
 """Seconds for which verifiers may keep a directory, at most: a new key is known after so long."""
 
@@ -90,6 +93,8 @@ class Directory:
     def card(self, agent: str, *, contact: str, token: str | None = None) -> bytes:
         """The Signature Agent Card: the crawler's name, contact and keys, in JSON.
 
+        It follows draft-meunier-webbotauth-registry-04. Earlier revisions have a list as its ``rfc9309-compliance``.
+
         Args:
             agent, contact, token: as for `RobotGate`.
 
@@ -97,13 +102,14 @@ class Directory:
             OptionError: one of them cannot be used.
         """
         identity = identify(agent, contact=contact, token=token)
-        about = {"contacts": [identity.mail]} if identity.mail else {}
+        # A URI, of which an address is a part (RFC 6068 §2).
+        reached_at = contact if identity.mail is None else f"mailto:{quote(identity.mail, safe=_IN_MAILTO)}"
         return _as_json(
             {
                 "client_id": f"{self.agent_url}{CARD_PATH}",
                 "client_name": identity.token,
                 "client_uri": self.agent_url,
-                **about,
+                "contacts": [reached_at],
                 "jwks_uri": f"{self.agent_url}{DIRECTORY_PATH}",
                 "web_bot_auth": {
                     "expected-user-agent": identity.user_agent,

@@ -153,8 +153,9 @@ class Ed25519Signer:
             Signature-Agent, for verifiers that were given the key.
         form: how Signature-Agent is written.
         components: what of each request is covered, besides Signature-Agent: ``@authority`` or ``@target-uri``, and
-            any of ``@method``, ``@scheme``, ``@path`` and ``@query``. More of them bind a signature to one request; a
-            proxy that rewrites URLs then breaks it.
+            any of ``@method``, ``@scheme``, ``@path`` and ``@query``. ``("@method", "@target-uri")`` binds a signature
+            to one request; a proxy that rewrites URLs then breaks it. Some verifiers read ``@query`` wrongly where a
+            URL has no query.
         lifetime: seconds from `created` to `expires`, a whole number up to 86,400. Both clocks may differ by less.
         label: the name of the signature in its headers, and the key of Signature-Agent's dictionary.
 
