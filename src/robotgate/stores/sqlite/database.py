@@ -56,7 +56,7 @@ _WRITABLE: Final = "make the file and its directory writable"
 _LOOK: Final = "close other programs that use it, check the disk, or name another file"
 _CAUSES: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", _SPACE),
-    sqlite3.SQLITE_IOERR: ("reading or writing failed", "check the disk"),
+    sqlite3.SQLITE_IOERR: ("reading or writing failed", "check the disk and its free space"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that its directory exists and can be written"),
@@ -72,6 +72,12 @@ _REMEDIES: Final = {
     errno.EIO: "check the disk",
 }
 """For errors of the system when a file is examined, made or opened."""
+DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What Python raises at values of a damaged file: SQLite checks neither the type and the encoding of values nor, in its
+messages, the encoding of names.
+"""
+FAULTS: Final = (sqlite3.Error, OSError, StoreError, *DAMAGE)
+"""What work on a file may raise."""
 
 
 class WhenLost(Enum):
@@ -88,14 +94,14 @@ def fault(path: Path, cause: str, remedy: str) -> StoreError:
     return StoreError(f"{path}: {cause}; {remedy}")
 
 
-def explained(path: Path, error: sqlite3.Error | OSError | StoreError) -> StoreError:
-    """Return the error for an exception of SQLite or of the system."""
+def explained(path: Path, error: Exception) -> StoreError:
+    """Return the error for one of `FAULTS`."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):
         remedy = _REMEDIES.get(error.errno or 0, _LOOK)
         return fault(path, f"it cannot be opened ({error.strerror or error})", remedy)
-    # An error of the module itself, such as text that is no UTF-8, has no code.
+    # An error of Python or of the module itself, such as text that is no UTF-8, has no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY_CODE
     cause, remedy = _CAUSES.get(code, ("SQLite failed", _LOOK))
     return fault(path, f"{cause} ({error})", remedy)
@@ -135,7 +141,7 @@ class Database:
     Args:
         opening: called first with a new connection, and whether this is another file than the one before. Its writes
             are on the disk when it returns.
-        make_spare: makes a database in memory, which is used while the file fails with this error; None: errors are
+        fill_spare: prepares a database in memory, which is used while the file fails with this error; None: errors are
             raised.
         give_back: writes the contents of the database in memory to the file.
     """
@@ -145,14 +151,14 @@ class Database:
         path: Path,
         *,
         opening: Callable[[sqlite3.Connection, bool], None],
-        make_spare: Callable[[StoreError], sqlite3.Connection] | None,
+        fill_spare: Callable[[sqlite3.Connection, StoreError], None] | None,
         give_back: Callable[[sqlite3.Connection, sqlite3.Connection], None],
     ) -> None:
         self.path = path
         self.lost: StoreError | None = None
         """The error of the last work; None: it was done."""
         self._opening = opening
-        self._make_spare = make_spare
+        self._fill_spare = fill_spare
         self._give_back = give_back
         self._spare: sqlite3.Connection | None = None
         self._retry_at = 0.0
@@ -182,6 +188,7 @@ class Database:
                 return self._perform(work, WRITE)
             finally:
                 self._drop()
+                self._drop_spare()
 
         if self._thread is None:
             return None
@@ -206,11 +213,12 @@ class Database:
         if self._spare is None or time.monotonic() >= self._retry_at:
             try:
                 return self._perform_in_file(work, begin)
-            except (sqlite3.Error, OSError, StoreError) as error:
+            except FAULTS as error:
                 self._drop()
                 self.lost = explained(self.path, error)
-                if self._spare is None and self._make_spare is not None:
-                    self._spare = self._make_spare(self.lost)
+                if self._spare is None and self._fill_spare is not None:
+                    self._spare = sqlite3.connect(":memory:", isolation_level=None)
+                    self._fill_spare(self._spare, self.lost)
                 self._retry_at = time.monotonic() + RETRY_DELAY
                 if self._spare is None or needs_file:
                     raise StoreError(*self.lost.args) from error
@@ -219,9 +227,12 @@ class Database:
                 raise
         elif needs_file and self.lost is not None:
             raise StoreError(*self.lost.args) from self.lost
-        with self._spare:
-            self._spare.execute("BEGIN")
-            return work(self._spare)
+        try:
+            with self._spare:
+                self._spare.execute("BEGIN")
+                return work(self._spare)
+        except (sqlite3.Error, OSError) as error:
+            raise fault(self.path, f"and memory in its place fails ({error})", "free some memory") from error
 
     def _perform_in_file(self, work: Work[T], begin: str) -> T:
         connection = self._connected()
@@ -230,9 +241,8 @@ class Database:
             self._give_back(connection, self._spare)
         result = work(connection)
         connection.execute("COMMIT")
-        if self._spare is not None:
-            self._spare.close()
-        self._spare, self.lost = None, None
+        self._drop_spare()
+        self.lost = None
         return result
 
     def _connected(self) -> sqlite3.Connection:
@@ -264,6 +274,11 @@ class Database:
             with suppress(sqlite3.Error):
                 connection.close()
 
+    def _drop_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()
+
     def _prepare(self, *, makes_directory: bool) -> Identity:
         """Make the file if there is none, and check it if there is.
 
@@ -293,14 +308,17 @@ class Database:
 
         SQLite reads an immutable file without a lock and without its log, and changes nothing.
         """
-        journal = self.path.with_name(f"{self.path.name}-journal")
+        log, journal = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-journal"))
         for look in range(LOOKS):
             try:
                 with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
-                    # A file with pages but without tables has its tables in the log.
-                    if file.execute("PRAGMA page_count").fetchone()[0] and not is_ours(file, self.path):
+                    # Where the disk was full, some pages may be in the log alone; `prepare` reads it.
+                    file.execute("PRAGMA writable_schema = ON")
+                    # A file with pages but without tables is empty, unless its tables are in the log.
+                    has_pages, has_log = file.execute("PRAGMA page_count").fetchone()[0], _size(log) > 0
+                    if has_pages and not is_ours(file, self.path) and has_log:
                         raise _anothers(self.path)
-            except (StoreError, sqlite3.DatabaseError) as error:
+            except (StoreError, sqlite3.DatabaseError, *DAMAGE) as error:
                 if look < LOOKS - 1 and (not look or journal.exists()):
                     time.sleep(LOOK_PAUSE)
                     continue
@@ -321,6 +339,10 @@ def _identity(path: Path) -> Identity | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _check_directory(path: Path, *, makes_directory: bool) -> None:

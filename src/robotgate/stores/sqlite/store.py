@@ -94,9 +94,9 @@ class SQLiteStore(OwnStore):
         self._max_age = max_age
         self.when_lost = when_lost
         self._clock = FileClock(SystemClock() if clock is None else clock)
-        spare = self._make_spare if when_lost is WhenLost.MEMORY else None
+        spare = self._fill_spare if when_lost is WhenLost.MEMORY else None
         self._database = Database(
-            self.path, opening=self._opening, make_spare=spare, give_back=self._give_back
+            self.path, opening=self._opening, fill_spare=spare, give_back=self._give_back
         )
         self._reading = 0.0
         self._file_number: float | None = None
@@ -345,18 +345,16 @@ class SQLiteStore(OwnStore):
 
         await self._do(work, READ)
 
-    def _make_spare(self, error: StoreError) -> sqlite3.Connection:
-        """Make an empty database in memory in place of the file, which has failed."""
+    def _fill_spare(self, spare: sqlite3.Connection, error: StoreError) -> None:
+        """Prepare a database in memory in place of the file, which has failed."""
         if self._reading - self._warned_at >= WARNING_INTERVAL:
             self._warned_at = self._reading
             what = "Hosts that others may hold wait" if self._others else "Memory is used"
             logger.warning("%s. %s until the file works again; nothing is saved before", error, what)
-        spare = sqlite3.connect(":memory:", isolation_level=None)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
         at = self._clock.moment(spare, self._reading)
         tables.write_fact(spare, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
-        return spare
 
     def _give_back(self, there: sqlite3.Connection, spare: sqlite3.Connection) -> None:
         """Write the contents of the database in memory to the file, which works again."""
