@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from robotgate import HostState
 from robotgate.stores.grants import EXPIRY, ROBOTS, Grants, no_earlier, not_before
 
 
 class LosingGrants(Grants):
-    """Until `EXPIRY` after a loss only claims are granted. Of a host that was lost only instants are taken in."""
+    """Until `EXPIRY` after a loss only claims are granted. Of a host that was lost only instants are taken in.
+
+    Where no session sends anything for `EXPIRY`, the medium may have been frozen, or its clock set forward: that ends no
+    session, and makes no visit longer ago.
+    """
 
     def __init__(self, epoch: str) -> None:
         super().__init__(epoch)
         self._lost_until_at: float | None = None
         self._assumed_at: float | None = None
         """When every host counts as visited, at least."""
+        self._heard_at: float | None = None
 
     def lose(self, epoch: str, *, now: float, forgets_hosts: bool) -> None:
         """Go on after memory was lost.
@@ -29,14 +36,30 @@ class LosingGrants(Grants):
             self.states.clear()
             self.blocks.clear()
         self._lost_until_at = self._assumed_at = now + EXPIRY
+        self._heard_at = now
 
     def expire(self, now: float) -> None:
         """As `Grants.expire`; and end the time in which only claims count."""
+        if self._heard_at is not None and now - self._heard_at >= EXPIRY:
+            self._outlast_silence(self._heard_at, now)
+        self._heard_at = now
         super().expire(now)
         if self._lost_until_at is not None and now >= self._lost_until_at:
             self._lost_until_at = None
             for key in [key for key, host in self.hosts.items() if host.line and host.owner is None]:
                 self._grant_next(key)
+
+    def _outlast_silence(self, heard_at: float, now: float) -> None:
+        if self._lost_until_at is not None:
+            self._lost_until_at = self._assumed_at = (
+                now + EXPIRY if self._lost_until_at > heard_at else self._lost_until_at
+            )
+        for key, state in self.states.items() if self.sessions else ():
+            if state.last_visit_at is not None:
+                visited_at = max(state.last_visit_at, min(state.last_visit_at + now - heard_at, now))
+                self.states[key] = replace(state, last_visit_at=visited_at)
+        for session in self.sessions.values():
+            session.seen_at = now if session.seen_at + EXPIRY > heard_at else now - EXPIRY
 
     def _claim(self, name: str, key: str) -> None:
         if self._lost_until_at is not None and self.host(key).owner is None:

@@ -12,7 +12,7 @@ import socket
 import sqlite3
 import stat
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -122,23 +122,68 @@ async def test_full_disk(store: SQLiteStore) -> None:
     await works(store)
 
 
-@posix
-@pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
-async def test_full_disk_of_the_system(store: SQLiteStore) -> None:
-    """The system's own refusal: no file of this process may grow any more."""
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """The system refuses to let any file of this process grow over a size."""
     import resource  # noqa: PLC0415 - there is none on Windows
     import signal  # noqa: PLC0415 - used here alone
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        with pytest.raises(StoreError, match=r"the disk is full|reading or writing failed"):
-            await store.save_record(replace(RECORD, body=os.urandom(200_000)))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+@posix
+async def test_full_disk_of_the_system(store: SQLiteStore) -> None:
+    """The system's own refusal: no file of this process may grow any more."""
+    with (
+        full_disk(8192),
+        pytest.raises(StoreError, match=r"the disk is full|reading or writing failed"),
+    ):
+        await store.save_record(replace(RECORD, body=os.urandom(200_000)))
     await works(store)
+
+
+@posix
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_full_disk_spoils_no_file(tmp_path: Path, when_lost: WhenLost) -> None:
+    """Also where only a part of the log could be copied into the file: all that was saved is there when the disk has
+    room again, and with `WhenLost.MEMORY` also what was not.
+    """
+    saved = []
+    async with SQLiteStore(tmp_path / "cache.db", when_lost=when_lost) as store:
+        with full_disk(150_000):
+            for number in range(40):
+                record = replace(RECORD, origin=Origin("http", f"{number}.example", 80), body=os.urandom(9_000))
+                with suppress(StoreError):
+                    await store.save_record(record)
+                    saved.append(record)
+    assert len(saved) == 40 or when_lost is WhenLost.RAISE
+    async with SQLiteStore(tmp_path / "cache.db", clock=HandClock()) as store:
+        found = {record.origin async for record in store.records()}
+        assert {record.origin for record in saved} == found
+        await works(store)
+
+
+@posix
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_full_disk_at_the_beginning(tmp_path: Path, when_lost: WhenLost) -> None:
+    """A file that could not be made, or only a part of it, is made once the disk has room: by whoever comes next."""
+    for size in range(0, 60_000, 4096):
+        path = tmp_path / f"{size}.db"
+        store = SQLiteStore(path, when_lost=when_lost)
+        with full_disk(size), suppress(StoreError) if when_lost is WhenLost.RAISE else nullcontext():
+            session = await store.session()
+            assert (await session.obtain(HOST)).lease.is_valid()
+            await store.save_record(RECORD)
+        await store.aclose()
+        async with SQLiteStore(path, clock=HandClock()) as store:
+            await works(store)
 
 
 async def test_not_writable(store: SQLiteStore) -> None:

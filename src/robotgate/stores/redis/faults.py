@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import ssl
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from redis import exceptions as ex
 
 from robotgate.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Kind(Enum):
@@ -30,6 +34,23 @@ class Fault:
 
     kind: Kind
     error: StoreError
+
+
+class ClientError(ex.RedisError):
+    """The client raised an error that is neither redis-py's nor the system's."""
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Within it, whatever a call of the client raises is a `RedisError` or an `OSError`. It holds no code of ours."""
+    try:
+        yield
+    except (ex.RedisError, OSError):
+        raise
+    # redis-py has no common class for errors of its own code, and lets them out: a connection that is closed while a
+    # cluster fails over raises AttributeError.
+    except Exception as error:  # noqa: BLE001
+        raise ClientError(f"{type(error).__name__}: {error}") from error
 
 
 _MAX_QUOTED: Final = 300
@@ -57,6 +78,7 @@ _AWAY: Final = (
     ("it is a replica that has lost its primary", _MASTER, "MASTERDOWN", ex.MasterDownError),
     ("its cluster is down", "check the cluster", "CLUSTERDOWN", ex.ClusterDownError, ex.SlotNotCoveredError),
     ("its cluster is moving keys", "wait until this is done", "TRYAGAIN", ex.TryAgainError),
+    ("its client redis-py fails", "update redis-py if this goes on", "CLIENT", ClientError),
     ("no node can be reached, or it is no cluster", _NODES, "NOCLUSTER", ex.RedisClusterException),
 )
 _REFUSED: Final = (

@@ -14,8 +14,9 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import NoScriptError, RedisError
 
 from robotgate.errors import StoreError
+from robotgate.stores.base import logger
 from robotgate.stores.redis.client import server_name
-from robotgate.stores.redis.faults import Kind, explained
+from robotgate.stores.redis.faults import ClientError, Kind, client_errors, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_by
 """Its first argument has settings, each other is a call."""
 PROBE: Final = b'["save",[]]'
 """A call that changes no host, but needs a server that accepts writes."""
+POLICY: Final = b'["policy"]'
+"""A call for the server's maxmemory-policy."""
 
 
 @dataclass(slots=True, eq=False)
@@ -194,8 +197,10 @@ class Link:
         try:
             async with asyncio.timeout(TIMEOUT):
                 return await self._run(tag, arguments)
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, OSError) as error:
             found = explained(self.server, error)
+            if isinstance(error, ClientError) and self._places[tag].error is None:
+                logger.warning("%s", found.error, exc_info=error)
             if found.kind is not Kind.CALL:
                 await self._disconnect()
             return found
@@ -204,17 +209,18 @@ class Link:
         # One key, which also tells a cluster's client the node.
         rest: tuple[int | bytes, ...] = (1, self._keys.of_tag(tag), self._settings, *arguments)
         execute = self._client.execute_command
-        try:
-            # The operator's client may be set to decode replies.
-            replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
-        except NoScriptError:
-            replies = await execute("EVAL", self.script, *rest, NEVER_DECODE=True)
+        with client_errors():
+            try:
+                # The operator's client may be set to decode replies.
+                replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
+            except NoScriptError:
+                replies = await execute("EVAL", self.script, *rest, NEVER_DECODE=True)
         return replies
 
     async def _disconnect(self) -> None:
         """Close idle connections: a server that became a replica keeps them open."""
         if not isinstance(self._client, RedisCluster):
-            with suppress(RedisError, OSError, TimeoutError):
+            with suppress(RedisError, OSError), client_errors():
                 async with asyncio.timeout(FIRST_PAUSE):
                     await self._client.connection_pool.disconnect(inuse_connections=False)
 

@@ -20,8 +20,8 @@ from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_re
 from robotgate.stores.grants import EXPIRY, ROBOTS
 from robotgate.stores.option import PATIENCE
 from robotgate.stores.redis.client import client_of
-from robotgate.stores.redis.faults import explained
-from robotgate.stores.redis.link import PROBE, Link
+from robotgate.stores.redis.faults import client_errors, explained
+from robotgate.stores.redis.link import POLICY, PROBE, Link
 from robotgate.stores.redis.messages import Keys, encoded_state, read_item, spelled
 from robotgate.stores.redis.session import RedisSession, Timing
 from robotgate.urls import Origin
@@ -94,15 +94,17 @@ class RedisStore(OwnStore):
         self._link = Link(self._client, self._keys, settings=settings, patience=patience)
         self._max_age = max_age
         self._sessions: list[RedisSession] = []
+        self._knows_policy = False
         self._is_closed = False
 
     async def open(self) -> None:
-        """Reach the server now rather than at the first use.
+        """Reach the server now rather than at the first use. A server that evicts keys is warned of.
 
         Raises:
             StoreError: it cannot be reached, or the store was closed.
         """
         await self._link.call(0, lambda: PROBE)
+        await self._check_policy()
 
     async def session(self) -> RedisSession:
         """Join the fleet.
@@ -110,6 +112,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: the server cannot be reached.
         """
+        await self._check_policy()
         session = RedisSession(self._link, self._keys, self._timing)
         await session.join()
         self._sessions.append(session)
@@ -210,10 +213,26 @@ class RedisStore(OwnStore):
         if self._is_closed:
             return
         self._is_closed = True
-        await asyncio.gather(*(session.aclose() for session in self._sessions))
-        await self._link.aclose()
-        if self._owns_client:
-            await self._client.aclose()
+        try:
+            await asyncio.gather(*(session.aclose() for session in self._sessions))
+            await self._link.aclose()
+        finally:
+            if self._owns_client:
+                with suppress(RedisError, OSError), client_errors():
+                    await self._client.aclose()
+
+    async def _check_policy(self) -> None:
+        """Log a warning, once, if the server evicts keys when its memory is full."""
+        if self._knows_policy:
+            return
+        policy = (await self._link.call(0, lambda: POLICY)).decode()
+        self._knows_policy = True
+        if policy not in {"noeviction", ""}:
+            logger.warning(
+                "%s: its maxmemory-policy is %s: it evicts keys when its memory is full, and all hosts then wait for %g"
+                " seconds, each time; set maxmemory-policy noeviction",
+                *(self._link.server, policy, self._timing.lease),
+            )
 
     async def _call(self, operation: str, name: str) -> bytes:
         message = encoded([operation, spelled(name)])
@@ -223,8 +242,13 @@ class RedisStore(OwnStore):
         """Yield the names in the keys of one kind, in no order, some twice; the server examines all its keys."""
         self._link.check()
         pattern = self._keys.pattern(kind, containing=containing)
+        keys = self._client.scan_iter(match=pattern, count=_SCANNED)
         try:
-            async for key in self._client.scan_iter(match=pattern, count=_SCANNED):
+            while True:
+                with client_errors():
+                    key = await anext(keys, None)
+                if key is None:
+                    return
                 name = self._keys.name_in(kind, key if isinstance(key, bytes) else str(key).encode())
                 if name is not None:
                     yield name

@@ -9,6 +9,7 @@
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     notice: pattern until_in said_ago number
 --     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
+--   policy              -> which keys the server evicts when its memory is full: its maxmemory-policy
 --   save {{key session token visited_ago not_before_in state}...}
 --     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
 --     with true, if no state is known
@@ -21,13 +22,14 @@
 -- Numbers over 2^46 are text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
 --
 -- Keys:
---   epoch               {run, number, lost_until, seen_at}: which memory this is; see `lost_until`
+--   epoch               {run, number, lost_until, seen_at, silence}: which memory this is; see `lost_until`
+--                       silence: seconds, in all, in which no session sent anything; see `outlast_silence`
 --   serial              the last number given to a grant, a stay, an item or a notice
 --   sessions            sorted set: session -> when it ends
 --   unsettled           set: the sessions that joined within a lease after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
---   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at}
+--   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at, silence}
 --   robots:<origin>     hash: `r`, a packed record, and `c`, when it was checked by this server's clock
 --   blocks              hash: pattern -> {until_at, said_at, number}; under '' the last number
 
@@ -84,20 +86,35 @@ local function lost_until(known)
   return now - math.max(info('server', 'uptime_in_seconds:(%d+)') - 1, 0) + EXPIRY
 end
 
--- A new epoch begins if the last one is missing or of another run; and if no session has sent anything for a lease: the
--- clock was set, or all processes have died.
+-- For a lease no session has sent anything: the server was frozen, its clock was set, or all processes have died. By the
+-- clocks of the processes it may have been a moment: no session ends by that, and no visit becomes longer ago.
+local function outlast_silence(memory)
+  local sessions = redis.call('ZRANGEBYSCORE', SESSIONS, '-inf', '+inf', 'WITHSCORES')
+  for i = 1, #sessions, 2 do
+    -- Some hosts of a session that had ended before may be free already.
+    local has_ended = tonumber(sessions[i + 1]) <= memory[4]
+    redis.call('ZADD', SESSIONS, has_ended and now or now + EXPIRY, sessions[i])
+  end
+  if sessions[1] then
+    memory[5] = (memory[5] or 0) + math.max(now - memory[4], 0)
+  end
+  memory[3] = memory[3] > memory[4] and now + EXPIRY or math.min(memory[3], now)
+end
+
+-- A new epoch begins if the last one is missing or of another run.
 local memory, serial = read('GET', PREFIX .. 'epoch'), PREFIX .. 'serial'
-local is_silent = memory and math.abs(now - memory[4]) >= EXPIRY and redis.call('ZCARD', SESSIONS) > 0
-if not memory or memory[1] ~= run or is_silent then
+if not memory or memory[1] ~= run then
   local number = whole(math.max(now * 1e6, tonumber(redis.call('GET', serial) or 0) + 1))
   redis.call('SET', serial, number)
   redis.call('DEL', SESSIONS, UNSETTLED)
-  memory = {run, number, lost_until(memory)}
+  memory = {run, number, lost_until(memory), now, memory and memory[5]}
+elseif math.abs(now - memory[4]) >= EXPIRY then
+  outlast_silence(memory)
 end
 memory[4] = now
 write(PREFIX .. 'epoch', memory, MONTH)
 keep(serial)
-local EPOCH, LOST_UNTIL = memory[2], memory[3]
+local EPOCH, LOST_UNTIL, SILENCE = memory[2], memory[3], memory[5] or 0
 local IS_LOST = now < LOST_UNTIL
 local ASSUMED_AT = LOST_UNTIL > now - DAY and LOST_UNTIL or nil
 
@@ -132,7 +149,11 @@ local function read_host(key)
       host[instant] = host[instant] and host[instant] - ahead
     end
   end
-  host.epoch, host.written_at, hosts[key] = EPOCH, now, host
+  local silence = SILENCE - (host.silence or 0)
+  if silence > 0 and host.visited_at then
+    host.visited_at = math.max(host.visited_at, math.min(host.visited_at + silence, now))
+  end
+  host.epoch, host.written_at, host.silence, hosts[key] = EPOCH, now, SILENCE, host
   return host
 end
 
@@ -400,6 +421,10 @@ function operations.forget(key)
   local was_known = is_known(host)
   host.state, host.saved_at, host.visited_at, host.not_before_at = nil, nil, nil, nil
   return was_known
+end
+
+function operations.policy()
+  return info('memory', 'maxmemory_policy:([%w-]+)') or ''
 end
 
 -- Values of another type are ignored.
