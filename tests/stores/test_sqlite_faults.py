@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import socket
@@ -102,6 +103,23 @@ async def test_locked(store: SQLiteStore) -> None:
     with locked(store.path):
         await refuses(store, r"cache\.db: another program keeps it locked \(database is locked\); end that")
     await works(store)
+
+
+async def test_cancelled_reader_of_a_file_that_fails(store: SQLiteStore) -> None:
+    """Its error goes nowhere, also not to the event loop's exception handler."""
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    store.path.parent.rename(store.path.parent.with_name("away"))
+    reading = asyncio.create_task(store.load_host(HOST))
+    await asyncio.sleep(0)
+    reading.cancel()
+    with suppress(asyncio.CancelledError):
+        await reading
+    with pytest.raises(StoreError):
+        await store.save_record(RECORD)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert problems == []
 
 
 async def test_full_disk(store: SQLiteStore) -> None:

@@ -332,6 +332,8 @@ class SQLiteStore(OwnStore):
         self._questions.append(lambda there, at: found.append(work(there, at)))
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._answer())
+            # The error of cancelled callers is not logged as never retrieved.
+            self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
         # A cancellation ends only the wait.
         await asyncio.shield(self._asking)
         return found[0]
