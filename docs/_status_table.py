@@ -31,6 +31,8 @@ NOTES = f"""
 - Up to {MAX_REDIRECTS} redirects are followed, also to other hosts. The file applies to the first origin.
 - The whole request has to end within {ROBOTS_TIMEOUT:g} s, redirects included.
 - A 304 to a conditional request renews the copy. A 304 to an unconditional request is a redirect to nowhere.
+- While a copy is fresh, a failed request for it, or a redirect to nowhere, changes nothing.
+- What a [proxy](proxies.md) says or fails at is not kept, neither in memory nor in the store.
 - After {REFRESH} of its lifetime, by origin, the next use of the site has a robots.txt requested again in the
   background. If that fails, it stays valid to its end, and the request is repeated after 1 min, doubling to 1 h.
 """

@@ -14,6 +14,7 @@
         ├── UsageError                          the site disallows what you declared to do; do not retry
         ├── TooSoonError                        wait longer, or try again later
         ├── HostUnavailableError                the host is down or blocks us; try again later
+        ├── ProxyUnavailableError               your proxy, or one on the way: it failed, or wants credentials
         └── ResponseTooLargeError               the site: a body over `max_bytes`
 
 Errors that a request can raise are also `aiohttp.ClientError`, so that existing handlers catch them. None of them is an
@@ -152,6 +153,21 @@ class HostUnavailableError(RobotGateError, ClientError):
         self.cause = cause
         self.verdict = verdict
         """The verdict, when robots.txt could not be read."""
+
+
+class ProxyUnavailableError(RobotGateError, ClientError):
+    """A proxy on the way to the host failed, or answered for itself, as by 407 (RFC 9110 §15.5.8).
+
+    Nothing was heard of the site, and nothing is recorded of it: the next request may be sent at once by another way.
+    """
+
+    def __init__(self, host: str, cause: str, verdict: Verdict | None = None) -> None:
+        super().__init__(f"{host} was not reached: {cause}")
+        self.host = host
+        self.cause = cause
+        """In words that name the proxy, where it is known."""
+        self.verdict = verdict
+        """The verdict, when it was robots.txt that could not be read."""
 
 
 class ResponseTooLargeError(RobotGateError, ClientError):

@@ -64,11 +64,16 @@ WITHOUT_A_COPY: Final[dict[Outcome, Standings]] = {
     Outcome.LOST: (OPEN, OPEN, OPEN, OPEN, OPEN),
     Outcome.NON_PUBLIC: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
     Outcome.NON_PUBLIC_NAME: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
+    Outcome.LOST_AGAIN: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
     Outcome.FAILURE: (CLOSED, CLOSED, CLOSED, CLOSED, OPEN),
+    Outcome.PROXY: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
 }
 WITH_A_COPY: Final[dict[Outcome, Standings]] = WITHOUT_A_COPY | {
     Outcome.OTHER_CLIENT_ERROR: (OPEN, OPEN, OPEN, STALE, OPEN),
+    Outcome.LOST: (STALE, STALE, STALE, STALE, STALE),
+    Outcome.LOST_AGAIN: (STALE, STALE, STALE, STALE, STALE),
     Outcome.FAILURE: (STALE, STALE, STALE, STALE, STALE),
+    Outcome.PROXY: (STALE, STALE, STALE, STALE, STALE),
 }
 
 STATUS_OF: Final = {
@@ -79,7 +84,9 @@ STATUS_OF: Final = {
     Outcome.LOST: 301,
     Outcome.NON_PUBLIC: 301,
     Outcome.NON_PUBLIC_NAME: 301,
+    Outcome.LOST_AGAIN: 304,
     Outcome.FAILURE: 500,
+    Outcome.PROXY: 407,
 }
 
 
@@ -160,7 +167,9 @@ def test_attempt_after_a_good_copy(subtests: pytest.Subtests) -> None:
         (Outcome.LOST, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
         (Outcome.NON_PUBLIC, AccessResult.UNREACHABLE, Lifetime.ONE_DAY),
         (Outcome.NON_PUBLIC_NAME, AccessResult.UNREACHABLE, Lifetime.RETRY),
+        (Outcome.LOST_AGAIN, AccessResult.UNREACHABLE, Lifetime.RETRY),
         (Outcome.FAILURE, AccessResult.UNREACHABLE, Lifetime.RETRY),
+        (Outcome.PROXY, AccessResult.UNREACHABLE, Lifetime.NOT_KEPT),
     ],
 )
 def test_access_and_lifetime(outcome: Outcome, access: AccessResult, lifetime: Lifetime) -> None:
@@ -183,8 +192,9 @@ def test_nothing_but_archive_opens_at_once_on_failure(policy: StatusPolicy) -> N
         ((300, 301, 302, 303, 304, 305, 307, 308, 399), Outcome.LOST),
         ((401, 403), Outcome.FORBIDDEN),
         ((404, 410), Outcome.MISSING),
-        ((400, 402, 405, 406, 407, 408, 418, 425, 428, 430, 451, 499), Outcome.OTHER_CLIENT_ERROR),
-        ((429, 500, 502, 503, 504, 520, 599), Outcome.FAILURE),
+        ((400, 402, 405, 406, 418, 428, 430, 451, 499), Outcome.OTHER_CLIENT_ERROR),
+        ((407,), Outcome.PROXY),
+        ((408, 421, 425, 429, 500, 502, 503, 504, 520, 599), Outcome.FAILURE),
         ((-1, 0, 100, 101, 199, 600, 999), Outcome.FAILURE),
     ],
 )
@@ -287,7 +297,7 @@ def test_failures_are_counted_in_a_row() -> None:
     ]
     assert second.fresh_until_at == 200.0 + 120.0
     assert third.fresh_until_at == 400.0 + 240.0
-    for outcome in set(Outcome) - {Outcome.FAILURE, Outcome.NON_PUBLIC_NAME}:
+    for outcome in set(Outcome) - {Outcome.FAILURE, Outcome.NON_PUBLIC_NAME, Outcome.LOST_AGAIN}:
         after = settled(outcome, previous=third, now=700.0)
         assert (after.failures, after.failing_since_at) == (0, None)
 
@@ -434,10 +444,37 @@ def test_failure_before_the_end_changes_nothing_yet(outcome: Outcome) -> None:
     assert standing(late, StatusPolicy.DEFAULT, DAY)[0] is (STALE if outcome is Outcome.SUCCESS else CLOSED)
 
 
-@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.FAILURE])
+@pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.FAILURE])
+def test_fresh_copy_outlives_what_does_not_replace_it(outcome: Outcome) -> None:
+    """A redirect to nowhere takes known rules from no site; past their end they hold on, and are asked for again."""
+    good = settled(Outcome.SUCCESS)
+    early = settled(outcome, previous=good, now=20 * HOUR)
+    assert (early.outcome, early.body, early.fresh_until_at) == (Outcome.SUCCESS, BODY, DAY)
+    late = settled(outcome, previous=early, now=DAY)
+    assert (late.body, late.failures, late.fresh_until_at) == (BODY, 2, DAY + 120.0)
+    assert standing(late, StatusPolicy.DEFAULT, DAY)[0] is STALE
+
+
+def test_redirect_to_nowhere_opens_where_no_copy_is_left() -> None:
+    """After thirty days a copy holds no more, and the site has no robots.txt that could be found."""
+    lost = settled(Outcome.LOST, previous=settled(Outcome.SUCCESS), now=31 * DAY)
+    assert (lost.outcome, standing(lost, StatusPolicy.DEFAULT, 31 * DAY)[0]) == (Outcome.LOST, OPEN)
+
+
+def test_failure_of_a_proxy_counts_for_nothing() -> None:
+    """It is no failure of the site's, and its record is expired at once."""
+    failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=2 * DAY)
+    told = settled(Outcome.PROXY, previous=failing, now=2 * DAY + 1)
+    assert (told.failures, told.body, told.fresh_until_at) == (0, BODY, 2 * DAY + 1)
+
+
+@pytest.mark.parametrize(
+    "outcome", [each for each in Outcome if each not in {Outcome.FAILURE, Outcome.LOST_AGAIN}]
+)
 def test_answer_before_the_end_counts_at_once(outcome: Outcome) -> None:
     """Only the lack of an answer leaves things as they are: that a name leads inside is no lack of one."""
-    record = settled(outcome, previous=settled(Outcome.SUCCESS), now=20 * HOUR)
+    previous = settled(Outcome.SUCCESS if outcome is not Outcome.LOST else Outcome.MISSING)
+    record = settled(outcome, previous=previous, now=20 * HOUR)
     assert (record.outcome, record.checked_at) == (outcome, 20 * HOUR)
 
 

@@ -177,9 +177,13 @@ async def test_body_without_rules_opens_the_site(web: Web, gate: RobotGate, body
         pytest.param(b"\xef\xbb\xbf" + RULES, {}, id="after a byte order mark"),
         pytest.param(b"# joined\n\xef\xbb\xbf" + RULES, {}, id="behind a byte order mark of a later line"),
         pytest.param(RULES.decode().encode("utf-16"), {}, id="in UTF-16"),
-        pytest.param(gzip.compress(RULES), {"Content-Type": "application/gzip"}, id="in gzip that nothing names"),
         pytest.param(
-            gzip.compress(gzip.compress(RULES)), {"Content-Encoding": "gzip"}, id="in gzip that is named once of twice"
+            gzip.compress(RULES), {"Content-Type": "application/gzip"}, id="in gzip that nothing names"
+        ),
+        pytest.param(
+            gzip.compress(gzip.compress(RULES)),
+            {"Content-Encoding": "gzip"},
+            id="in gzip that is named once of twice",
         ),
         pytest.param(RULES, {"Content-Encoding": "utf-8"}, id="with a charset as encoding"),
         pytest.param(RULES.replace(b"\n", b"\r\n"), {}, id="with CRLF"),
@@ -204,7 +208,9 @@ async def test_rules_are_found(web: Web, gate: RobotGate, body: bytes, headers: 
         pytest.param(b"\n\xef\xbb\xbf" + RULES, id="a later mark"),
     ],
 )
-async def test_stores_keep_what_was_served(web: Web, open_gate: OpenGate, tmp_path: Path, body: bytes) -> None:
+async def test_stores_keep_what_was_served(
+    web: Web, open_gate: OpenGate, tmp_path: Path, body: bytes
+) -> None:
     """As it came; after a restart it is read as before."""
     web.serve(ROBOTS, body)
     for _ in range(2):
@@ -216,7 +222,9 @@ async def test_stores_keep_what_was_served(web: Web, open_gate: OpenGate, tmp_pa
     assert web.urls == [ROBOTS]
 
 
-@pytest.mark.parametrize("encode", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "UTF-16"])
+@pytest.mark.parametrize(
+    "encode", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "UTF-16"]
+)
 async def test_of_a_long_file_in_another_form_whole_lines_are_read(
     web: Web, gate: RobotGate, encode: Callable[[bytes], bytes]
 ) -> None:

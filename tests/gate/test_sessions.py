@@ -261,7 +261,10 @@ LONG_HEAD = {"Content-Security-Policy": "x" * 60_000, **{f"X-{number}": "1" for 
 async def test_long_heads_close_no_site(web: Web, open_gate: OpenGate, kind: str) -> None:
     """The gate's own sessions take lines of 64 KiB and 500 of them; another's robots.txt has its limits."""
     # Beside a session of another class, robots.txt is requested by one of the gate's.
-    classes = {"another": aiohttp.ClientSession, "of another class": type("Own", (aiohttp.ClientSession,), {})}
+    classes = {
+        "another": aiohttp.ClientSession,
+        "of another class": type("Own", (aiohttp.ClientSession,), {}),
+    }
     site = f"http://127.0.0.1:{web.port}"
     for path in ("robots.txt", "page"):
         web.serve(f"{site}/{path}", RULES, headers=LONG_HEAD)

@@ -35,9 +35,9 @@ ROBOTS = "http://site.example/robots.txt"
 PAGE = "http://site.example/page"
 RULES = "User-agent: *\nDisallow: /private"
 
-OPEN_STATUSES = (404, 410, 400, 402, 405, 406, 408, 409, 418, 421, 451, 499, 300, 304, 305, 306)
+OPEN_STATUSES = (404, 410, 400, 402, 405, 406, 409, 418, 431, 451, 499, 300, 304, 305, 306)
 FORBIDDEN_STATUSES = (401, 403)
-UNREACHABLE_STATUSES = (429, 500, 501, 502, 503, 504, 520, 599)
+UNREACHABLE_STATUSES = (408, 421, 425, 429, 500, 501, 502, 503, 504, 520, 599)
 
 
 @pytest.mark.parametrize("status", [200, 201, 203, 206, 299])

@@ -32,7 +32,9 @@ TEXT: Final = GROUP.decode()
         pytest.param(codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"), id="UTF-16 BE"),
         pytest.param(("\ufeff\ufeff" + TEXT).encode("utf-16-le"), id="UTF-16 with two marks"),
         pytest.param(("\ufeff# a\r\n\ufeff" + TEXT).encode("utf-16-be"), id="UTF-16, joined"),
-        pytest.param(codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le") + b"\n", id="UTF-16 and half a character"),
+        pytest.param(
+            codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le") + b"\n", id="UTF-16 and half a character"
+        ),
         pytest.param(codecs.BOM_UTF32_LE + TEXT.encode("utf-32-le"), id="UTF-32 LE"),
         pytest.param(codecs.BOM_UTF32_BE + TEXT.encode("utf-32-be"), id="UTF-32 BE"),
         pytest.param(gzip.compress(GROUP), id="gzip"),
@@ -82,7 +84,9 @@ def test_half_a_gzip_binds_by_its_whole_lines() -> None:
     for end in range(len(gzip.compress(GROUP)), len(gzip.compress(whole)), 40):
         robots = RobotsTxt.parse(gzip.compress(whole)[:end])
         rules = [] if not robots.groups else robots.groups[0].rules
-        assert whole.startswith(b"".join([b"User-agent: *\n", *(b"%b\n" % str(rule).encode() for rule in rules)]))
+        assert whole.startswith(
+            b"".join([b"User-agent: *\n", *(b"%b\n" % str(rule).encode() for rule in rules)])
+        )
         lengths.add(len(rules))
     assert len(lengths) > 3
 
@@ -95,7 +99,11 @@ def test_a_mark_within_a_line_is_a_part_of_it() -> None:
 
 @pytest.mark.parametrize(
     "encode",
-    [gzip.compress, lambda text: gzip.compress(gzip.compress(text)), lambda text: text.decode().encode("utf-16")],
+    [
+        gzip.compress,
+        lambda text: gzip.compress(gzip.compress(text)),
+        lambda text: text.decode().encode("utf-16"),
+    ],
     ids=["gzip", "gzip of gzip", "UTF-16"],
 )
 def test_the_limit_holds_for_what_was_decoded(encode: Callable[[bytes], bytes]) -> None:

@@ -197,7 +197,9 @@ async def test_schema_that_is_no_text(originals: list[Path], tmp_path: Path, wor
     data = (originals[0] / "cache.db").read_bytes()
     begin = data.index(word, data.index(b"CREATE TABLE hosts"))
     path.write_bytes(data[:begin] + b"\xd6" + data[begin + 1 :])
-    with pytest.raises(StoreError, match=r"cache\.db: it is damaged \(.*\); delete it, or restore it from a copy"):
+    with pytest.raises(
+        StoreError, match=r"cache\.db: it is damaged \(.*\); delete it, or restore it from a copy"
+    ):
         async with SQLiteStore(path) as store:
             await store.load_host(HOST)
     async with SQLiteStore(path, when_lost=WhenLost.MEMORY) as store:

@@ -177,7 +177,9 @@ async def test_full_disk_spoils_no_file(tmp_path: Path, when_lost: WhenLost) -> 
     async with SQLiteStore(tmp_path / "cache.db", when_lost=when_lost) as store:
         with full_disk(150_000):
             for number in range(40):
-                record = replace(RECORD, origin=Origin("http", f"{number}.example", 80), body=os.urandom(9_000))
+                record = replace(
+                    RECORD, origin=Origin("http", f"{number}.example", 80), body=os.urandom(9_000)
+                )
                 with suppress(StoreError):
                     await store.save_record(record)
                     saved.append(record)

@@ -131,7 +131,18 @@ RULES: Final = b"User-agent: *\nDisallow: /\n"
 @pytest.mark.parametrize(
     "name",
     [
-        *("utf-8", "UTF8", "none", "binary", "8bit", "7bit", "iso-8859-1", "text/plain", "aws-chunked", "utf-8;q=1"),
+        *(
+            "utf-8",
+            "UTF8",
+            "none",
+            "binary",
+            "8bit",
+            "7bit",
+            "iso-8859-1",
+            "text/plain",
+            "aws-chunked",
+            "utf-8;q=1",
+        ),
         *("identity, utf-8", "none, none", ",utf-8,", "null", '"utf-8"', "\udcff\udcfe", "x" * 10_000),
     ],
 )

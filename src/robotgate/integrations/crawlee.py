@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from robotgate.errors import DisallowedError, needs_extra
+from robotgate.errors import DisallowedError, ProxyUnavailableError, needs_extra
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
 from robotgate.web.fetch import PageFetch, RequestOptions
@@ -81,7 +81,7 @@ class GateHttpClient(HttpClient):
         Raises:
             ContextPipelineInterruptedError: the rules refuse the request; Crawlee marks it as handled.
             RobotGateError: another refusal.
-            ProxyError: the proxy cannot be used.
+            ProxyError: the proxy failed, or asks for credentials.
             aiohttp.ClientError, TimeoutError: as `RobotGate.fetch`.
         """
         fetch = self._fetch(request.url, request.method, request.headers, request.payload, proxy_info, None)
@@ -169,7 +169,7 @@ class GateHttpClient(HttpClient):
         lines = [f"Sitemap: {sitemap}" for sitemap in file.sitemaps]
         lines.append("User-agent: *")
         access = self._gate.host(url).access
-        if access is HostAccess.EXCLUDED:
+        if access in (HostAccess.EXCLUDED, HostAccess.UNREACHABLE):
             lines.append("Disallow: /")
         elif access is HostAccess.CONTROLLED:
             token = self._gate.token.lower()
@@ -214,5 +214,5 @@ def _errors_of_proxies() -> Iterator[None]:
     """Raise errors of a proxy as Crawlee's own error, which makes Crawlee use another proxy."""
     try:
         yield
-    except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+    except ProxyUnavailableError as error:
         raise ProxyError(str(error)) from error

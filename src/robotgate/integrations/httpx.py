@@ -4,8 +4,8 @@ httpx calls its transport once for each hop of a redirect and once for each roun
 timeout that could expire while a request waits for its turn. So the transport sees every request that is sent, and can
 judge and pace it.
 
-Every refusal is an error of robotgate and an `httpx.RequestError`, so handlers of either library catch it. It is not
-an `httpx.TransportError`: programs take those for network failures and send the request again.
+Every refusal is an error of robotgate and an `httpx.RequestError`, so handlers of either library catch it. Only that of
+a proxy's failure is an `httpx.TransportError`: programs take those for network failures and send the request again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from robotgate.errors import (
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
+    ProxyUnavailableError,
     RobotGateError,
     StoreError,
     TooSoonError,
@@ -38,6 +39,7 @@ from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.middleware import MAX_IDLE_READ, log_unread
+from robotgate.web.proxy import MAX_FAULT, fault_of_answer
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
 with needs_extra("httpx", __name__):
@@ -168,6 +170,8 @@ class GateTransport(httpx.AsyncBaseTransport):
             RobotGateError: as `RobotGate.turn`, before anything is sent. It is an `httpx.RequestError` as well.
             OptionError, TypeError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes
                 no sense. These are mistakes in the program, and not errors of httpx.
+            ProxyUnavailableError: a proxy failed, or answered in the site's place. It is an `httpx.ProxyError` and an
+                `httpx.ConnectError` as well.
             httpx.RequestError: as the inner transport.
         """
         if request.headers.get("User-Agent") == _HTTPX_OWN:
@@ -202,9 +206,15 @@ class GateTransport(httpx.AsyncBaseTransport):
             try:
                 response = await self._transport.handle_async_request(traced.request)
             except httpx.TransportError as error:
+                if (fault := traced.fault(error)) is not None:
+                    raise ProxyUnavailableError(turn.paced.origin.host, fault) from error
                 if (outage := traced.outage(error)) is not None:
                     turn.report_unreachable(outage)
                 raise
+            fault = fault_of_answer(response.status_code, response.headers, traced.proxy)
+            if fault is not None:
+                await response.aclose()
+                raise ProxyUnavailableError(turn.paced.origin.host, fault)
             turn.report(status=response.status_code, headers=response.headers)
             response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)
             # The turn now ends with the response.
@@ -244,10 +254,16 @@ class HttpxFetcher:
                 response = await self._transport.handle_async_request(traced.request)
                 has_begun = True
                 async with aclosing(response):
+                    fault = fault_of_answer(response.status_code, response.headers, traced.proxy)
+                    if fault is not None:
+                        return Failure(fault, is_of_proxy=True)
                     body = await _read(response, max_bytes) if response.is_success else b""
                     received = CIMultiDict(response.headers.multi_items())
                     return answer_of(response.status_code, received, body, now=time.time())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            fault = None if has_begun or traced is None else traced.fault(error)
+            if fault is not None:
+                return Failure(fault, is_of_proxy=True)
             # A host that begins to answer is reachable, whatever happens afterwards.
             is_outage = not has_begun and traced is not None and traced.outage(error) is not None
             return Failure(cause_of(error, timeout), is_outage=is_outage)
@@ -290,6 +306,12 @@ class TooSoonRequestError(TooSoonError, RefusedRequestError):
 
 class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
     """The host is down, or blocks us."""
+
+
+class ProxyUnavailableRequestError(
+    ProxyUnavailableError, RefusedRequestError, httpx.ProxyError, httpx.ConnectError
+):
+    """A proxy failed. httpx has two errors for that, both of them an `httpx.TransportError`."""
 
 
 _AS_HTTPX: Final = {kind.__bases__[0]: kind for kind in RefusedRequestError.__subclasses__()}
@@ -359,7 +381,9 @@ class _TracedRequest:
     """A copy of a request for the inner transport. It notes which host a connection is made to: it may be a proxy."""
 
     def __init__(self, request: httpx.Request) -> None:
-        self._host = self._peer = request.url.raw_host.decode("ascii")
+        url = request.url
+        self._host = url.raw_host.decode("ascii")
+        self._asked = self._peer = self._host, url.port or (443 if url.scheme == "https" else 80)
         self._callers_trace = cast("Trace | None", request.extensions.get("trace"))
         # A copy, because httpx hands the extensions of the caller's request on to the next hop.
         self.request = httpx.Request(
@@ -370,20 +394,34 @@ class _TracedRequest:
             extensions={**request.extensions, "trace": self._trace},
         )
 
+    @property
+    def proxy(self) -> str | None:
+        """The proxy that a connection was made to; None for the host itself, and on a connection that was kept."""
+        return None if self._peer == self._asked else "{}:{}".format(*self._peer)
+
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event.endswith(".started"):
-            peer = info.get("server_hostname") or info.get("host")
-            self._peer = peer if isinstance(peer, str) else self._peer
+            host, port = info.get("host"), info.get("port")
+            if isinstance(host, str) and isinstance(port, int):
+                self._peer = host, port
+            if info.get("server_hostname") == self._host:
+                # By TLS through a tunnel.
+                self._peer = self._asked
         if self._callers_trace is not None:
             await self._callers_trace(event, info)
 
+    def fault(self, error: Exception) -> str | None:
+        """How a proxy failed, in words that name it, or None if the error does not say that."""
+        is_connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        if isinstance(error, httpx.ProxyError) or (is_connecting and self.proxy is not None):
+            named = "a proxy on the way" if self.proxy is None else f"the proxy {self.proxy}"
+            return f"{named} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+        return None
+
     def outage(self, error: Exception) -> str | None:
         """Why the host cannot be reached, or None if the error does not say that."""
-        if isinstance(error, httpx.PoolTimeout | httpx.ProxyError):
-            # No connection was free, or the proxy refused: nothing was sent to the host.
-            return None
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) and self._peer != self._host:
-            # The proxy cannot be reached.
+        if isinstance(error, httpx.PoolTimeout):
+            # No connection was free: nothing was sent to the host.
             return None
         if isinstance(error, httpx.ConnectTimeout):
             return "it takes no connection in time"

@@ -89,7 +89,9 @@ def _check_file(body: bytes, findings: Findings) -> None:
     for number, line in enumerate(text.splitlines(), 1) if BOM_UTF8[:1] in text else ():
         # The first may be incomplete.
         if line.startswith(BOM_UTF8 if number > 1 else BOM_UTF8[:1]):
-            findings.add(FindingCode.BYTE_ORDER_MARK, line_of(number, (lines[number - 1 :] or [b""])[0]), (0, 0))
+            findings.add(
+                FindingCode.BYTE_ORDER_MARK, line_of(number, (lines[number - 1 :] or [b""])[0]), (0, 0)
+            )
     bare = _BARE_CR.search(text)
     if bare is not None:
         number = len(text[: bare.end()].splitlines())

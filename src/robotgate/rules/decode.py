@@ -65,7 +65,7 @@ def decoded(body: bytes, max_bytes: int) -> tuple[bytes, str | None]:
             is_cut = is_cut or len(body) >= max_bytes
             try:
                 # Without the half of a character at its end.
-                body = decode(body[:max_bytes], "strict", False)[0].encode()  # noqa: FBT003  # By position only.
+                body = decode(body[:max_bytes], "strict", False)[0].encode()  # By position only.
             except UnicodeDecodeError:
                 pass
             break
@@ -79,7 +79,7 @@ def is_text(body: bytes) -> bool:
     if len(body.translate(None, _NOT_IN_TEXT)) < len(body):
         return False
     try:
-        utf_8_decode(body, "strict", False)  # noqa: FBT003
+        utf_8_decode(body, "strict", False)
     except UnicodeDecodeError:
         return _WORD_IN_BYTES.search(body) is not None
     return True

@@ -108,7 +108,9 @@ def canonical(body: bytes) -> str:
     if b"\r" in window:
         # The usual is CRLF alone; then to take the CRs out is twice as fast.
         has_lone = _LONE_CR.search(window) is not None
-        window = window.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if has_lone else window.replace(b"\r", b"")
+        window = (
+            window.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if has_lone else window.replace(b"\r", b"")
+        )
     text = f"\n{window.decode('latin-1')}\n".replace("\0", "#")
     # A line that is too long fills one of these blocks. To look for them is several times faster than the expression.
     for begin in range(0, len(text) - _BLOCK, _BLOCK):

@@ -92,6 +92,8 @@ class Verdict:
     """When the rules were read: seconds since the epoch."""
     fresh_until_at: float | None = None
     """Until when they are used without another request: seconds since the epoch."""
+    proxy_failed: bool = False
+    """True if robots.txt could not be read because a proxy failed: the next question requests it again."""
     stale: bool = False
     """True if a newer copy could not be read and these are the last good rules."""
     crawl_delay: float | None = None
@@ -157,7 +159,7 @@ class VerdictDraft:
         self.access = self.robots_url = self.status = self.cause = None
         self.fetched_at = self.fresh_until_at = self.retry_after = None
         self.asked_delay = self.request_rate = self.max_delay = None
-        self.redirects, self.stale = (), False
+        self.redirects, self.stale, self.proxy_failed = (), False, False
 
     def frozen(self) -> Verdict:
         """The verdict, which this object becomes."""

@@ -87,6 +87,8 @@ class Failure:
     """Whether no request was sent because the name resolves to no public address."""
     is_garbled: bool = False
     """Whether what came is not HTTP."""
+    is_of_proxy: bool = False
+    """Whether a proxy failed, or answered for itself: nothing was heard of the site."""
     is_stale: bool = False
     """Whether the server had closed the connection that was kept: the same request may be sent once more."""
 
@@ -113,8 +115,16 @@ class FetchResult:
         if isinstance(self.answer, Failure):
             return self.answer.cause
         if self.outcome is Outcome.LOST:
-            return f"{self.outcome.value} ({self.url})"
+            return f"a redirect to nowhere, or more than {MAX_REDIRECTS} ({self.url})"
+        if self.outcome is Outcome.PROXY:
+            return f"a proxy asks for credentials, HTTP status {self.answer.status}"
         return None if self.outcome is Outcome.SUCCESS else f"HTTP status {self.answer.status}"
+
+    def outcome_with(self, previous: RobotsRecord | None, now: float) -> Outcome:
+        """The row of the table, which for a redirect to nowhere depends on the copy that is held."""
+        held_at = None if previous is None else previous.fetched_at
+        is_held = held_at is not None and now < held_at + MAX_STALE_AGE
+        return Outcome.LOST_AGAIN if self.outcome is Outcome.LOST and is_held else self.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +180,8 @@ def settle(
         previous: the record before it; of a conditional request, the one the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together are not retried together.
     """
-    row, response = STATUS_TABLE[result.outcome], result.response
+    outcome, response = result.outcome_with(previous, now), result.response
+    row = STATUS_TABLE[outcome]
     failures, failing_since_at = 0, None
     if row.lifetime is Lifetime.RETRY:
         failures, failing_since_at = 1, now
@@ -187,7 +198,7 @@ def settle(
             )
     body, fetched_at, etag, last_modified = b"", None, None, None
     url, redirects = result.url, result.redirects
-    if result.outcome is Outcome.SUCCESS and response is not None:
+    if outcome is Outcome.SUCCESS and response is not None:
         copy = previous if response.status == NOT_MODIFIED and previous is not None else response
         # A tdmrep.json that is too long was not read; a part of it would be no JSON.
         body, fetched_at = copy.body if origin.is_tdmrep else whole_lines(copy.body), now
@@ -198,11 +209,12 @@ def settle(
         url, redirects = previous.robots_url, previous.redirects
     return RobotsRecord(
         origin=origin,
-        outcome=result.outcome,
+        outcome=outcome,
         status=None if response is None else response.status,
         cause=result.cause,
         checked_at=now,
-        fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
+        fresh_until_at=now
+        + _lifetime(row.lifetime, response, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=failing_since_at,
         body=body,
@@ -264,10 +276,17 @@ def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> f
 
 
 def _lifetime(
-    result: FetchResult, previous: RobotsRecord | None, *, failures: int, now: float, jitter: float
+    rule: Lifetime,
+    response: Answer | None,
+    previous: RobotsRecord | None,
+    *,
+    failures: int,
+    now: float,
+    jitter: float,
 ) -> float:
     """Seconds for which the record of a result is used without another request."""
-    rule, response = STATUS_TABLE[result.outcome].lifetime, result.response
+    if rule is Lifetime.NOT_KEPT:
+        return 0.0
     if rule is Lifetime.RETRY:
         retry_after = None if response is None else response.retry_after
         return retry_delay(failures, retry_after=retry_after, jitter=jitter)
@@ -365,7 +384,7 @@ def follow(
     """
     if isinstance(answer, Failure):
         outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
-        return FetchResult(outcome, answer, url, redirects)
+        return FetchResult(Outcome.PROXY if answer.is_of_proxy else outcome, answer, url, redirects)
     if answer.status in REDIRECT_STATUSES and answer.location and len(redirects) < MAX_REDIRECTS:
         # The scheme may be any: `split_url` refuses all but http and https.
         with suppress(ValueError):

@@ -42,7 +42,9 @@ class HostAccess(Enum):
     """How much of a site may be fetched."""
 
     EXCLUDED = "excluded"
-    """Nothing may be fetched."""
+    """Nothing may be fetched: its rules say so, or it refuses its robots.txt."""
+    UNREACHABLE = "unreachable"
+    """Nothing may be fetched, because its robots.txt cannot be read and no good copy is held."""
     OPEN = "open"
     """Everything may be fetched."""
     CONTROLLED = "controlled"
@@ -97,6 +99,7 @@ class Ruling:
             cause=record.cause,
             fetched_at=record.fetched_at,
             fresh_until_at=self.fresh_until_at,
+            proxy_failed=self.is_of_proxy,
             stale=self.standing is Standing.STALE_RULES,
             crawl_delay=written.crawl_delay,
             # A Crawl-delay of 0 is reported as 0.
@@ -110,6 +113,8 @@ class Ruling:
     @property
     def access(self) -> HostAccess:
         """How much of the site may be fetched."""
+        if self.standing is Standing.CLOSED and self.reason is Reason.ROBOTS_TXT_UNREACHABLE:
+            return HostAccess.UNREACHABLE
         if self.rules.disallows_nothing:
             return HostAccess.OPEN
         return HostAccess.EXCLUDED if self.rules.disallows_everything else HostAccess.CONTROLLED
@@ -119,7 +124,13 @@ class Ruling:
         """Whether the site is closed only because its robots.txt could not be read, and will be tried again."""
         if self.record is None or self.standing is not Standing.CLOSED:
             return False
-        return STATUS_TABLE[self.record.outcome].lifetime is Lifetime.RETRY
+        return STATUS_TABLE[self.record.outcome].lifetime in (Lifetime.RETRY, Lifetime.NOT_KEPT)
+
+    @property
+    def is_of_proxy(self) -> bool:
+        """Whether the site is closed because a proxy failed on the way to its robots.txt."""
+        record = self.record
+        return self.standing is Standing.CLOSED and record is not None and record.outcome is Outcome.PROXY
 
     @property
     def is_non_public(self) -> bool:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NOT_MODIFIED: Final = 304
+PROXY_ASKS: Final = 407
+"""Only a proxy answers this, for itself (RFC 9110 §15.5.8)."""
+NOT_OF_THE_FILE: Final = frozenset({408, 421, 425})
+"""Answers about the request or its connection (RFC 9110 §15.5.9, §15.5.20; RFC 8470 §5.2)."""
 
 MAX_REDIRECTS: Final = 5
 """RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
@@ -35,11 +39,13 @@ class Outcome(Enum):
     SUCCESS = "2xx"
     FORBIDDEN = "401, 403"
     MISSING = "404, 410"
-    OTHER_CLIENT_ERROR = "other 4xx but 429"
-    LOST = "a redirect to nowhere, or more than 5"
+    OTHER_CLIENT_ERROR = "other 4xx but 407, 408, 421, 425, 429"
+    LOST = "a redirect to nowhere, or more than 5; no good copy is held"
     NON_PUBLIC = "a redirect to a non-public address"
     NON_PUBLIC_NAME = "a name, the site's own or that of a redirect, with no public address"
-    FAILURE = "429, 5xx, anything else, network, TLS, DNS, timeout, cut off"
+    LOST_AGAIN = "a redirect to nowhere, or more than 5; a good copy is held"
+    FAILURE = "408, 421, 425, 429, 5xx, anything else, network, TLS, DNS, timeout, cut off"
+    PROXY = "407, or a failure of a proxy on the way"
 
     # There is one object of each. An enumeration's own hash takes as long as a call of Python's.
     __hash__ = object.__hash__
@@ -68,6 +74,7 @@ class Lifetime(Enum):
     )
     ONE_DAY = "24 h"
     RETRY = "1 min, doubling to 1 h, jittered; Retry-After obeyed"
+    NOT_KEPT = "it is not: the next use requests it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
         Outcome.LOST: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
         Outcome.NON_PUBLIC: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.ONE_DAY),
         Outcome.NON_PUBLIC_NAME: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.RETRY),
+        Outcome.LOST_AGAIN: Row(AccessResult.UNREACHABLE, Effect.LAST_GOOD_ELSE_CLOSED, Lifetime.RETRY),
         Outcome.FAILURE: Row(
             AccessResult.UNREACHABLE,
             Effect.LAST_GOOD_ELSE_CLOSED,
@@ -119,6 +127,7 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
                 StatusPolicy.ARCHIVE: Effect.LAST_GOOD_ELSE_OPEN,
             },
         ),
+        Outcome.PROXY: Row(AccessResult.UNREACHABLE, Effect.LAST_GOOD_ELSE_CLOSED, Lifetime.NOT_KEPT),
     }
 )
 
@@ -135,8 +144,10 @@ def outcome_of(status: int, *, is_conditional: bool = False) -> Outcome:
         return Outcome.FORBIDDEN
     if status in (404, 410):
         return Outcome.MISSING
+    if status == PROXY_ASKS:
+        return Outcome.PROXY
     if 300 <= status <= 399:
         return Outcome.LOST
-    if 400 <= status <= 499 and status != 429:
+    if 400 <= status <= 499 and status != 429 and status not in NOT_OF_THE_FILE:
         return Outcome.OTHER_CLIENT_ERROR
     return Outcome.FAILURE

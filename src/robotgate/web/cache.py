@@ -41,9 +41,9 @@ from robotgate.sites.record import (
     settle,
 )
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
-from robotgate.sites.status import STATUS_TABLE, Outcome
+from robotgate.sites.status import PROXY_ASKS, STATUS_TABLE, Outcome
 from robotgate.urls import HostPattern, Origin, PaceKeyFunction, split_url
-from robotgate.web.robots import AiohttpFetcher, Fetcher, Flight, Flights, Proxy
+from robotgate.web.robots import AiohttpFetcher, Fetcher, Flight, Flights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.sites.site import RulesCompiler
     from robotgate.web.persistence import Persistence
+    from robotgate.web.proxy import Route
 
 ROBOTS_TIMEOUT: Final = 10.0
 """Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
@@ -93,7 +94,7 @@ class SiteCache:
     flights: Flights = field(default_factory=Flights)
     """What is being found out about origins, by their text."""
     _fetcher: Fetcher = field(init=False)
-    """Sends each request for robots.txt; the gate's own takes a proxy besides."""
+    """Sends each request for robots.txt; the gate's own takes a route besides."""
     _sweeping: Timer = field(init=False)
     _cooling: Timer = field(init=False)
     _are_warm: bool = False
@@ -158,7 +159,7 @@ class SiteCache:
         token = self.identity.token
         return ruling_of(record, token=token, options=site.options, now=now, compiler=self.compiler)
 
-    async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
+    async def known(self, site: Site, route: Route | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.
 
         Raises:
@@ -171,7 +172,9 @@ class SiteCache:
         if ruling is not None:
             return ruling
         if not site.options.ignore_robots:
-            await self._ask(site, proxy)
+            unkept = (await self._ask(site, route)).unkept
+            if unkept is not None:
+                return self._ruling_of(unkept, site, self.scheduler.now())
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
         return self.ruling(site, self.scheduler.now()) or site.adopt(
             Ruling(origin=site.origin, token=self.identity.token)
@@ -197,7 +200,9 @@ class SiteCache:
         # If it expires soon, robots.txt is requested again in the background.
         self.fresh(site)
         if not self._is_usable(site.record):
-            await self._ask(site, None)
+            unkept = (await self._ask(site, None)).unkept
+            if unkept is not None:
+                return unkept
         if site.record is None:
             raise GateClosedError
         return site.record
@@ -215,6 +220,8 @@ class SiteCache:
         while True:
             flight = self.flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
+            if flight.unkept is not None:
+                return flight.unkept
             if site.record is not None and site.record.checked_at >= began_at:
                 return site.record
 
@@ -265,17 +272,21 @@ class SiteCache:
         flight = self.flights.get(site.key)
         return 0.0 if flight is None else flight.patience
 
-    async def _ask(self, site: Site, proxy: Proxy | None) -> None:
-        flight = self.flights.get(site.key) or self._start(site, proxy)
-        try:
-            await flight.join()
-        except NestedTurnError:
-            if site.record is None:
-                raise
+    async def _ask(self, site: Site, route: Route | None) -> Flight:
+        while True:
+            flight = self.flights.get(site.key) or self._start(site, route)
+            try:
+                await flight.join()
+            except NestedTurnError:
+                if site.record is None:
+                    raise
+            if flight.unkept is None or flight.route == route:
+                return flight
+            # The proxy of another caller's page failed.
 
-    def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
+    def _start(self, site: Site, route: Route | None = None, *, after: float = -math.inf) -> Flight:
         work = partial(self._refresh, site, after=after)
-        return self.flights.begin(site.key, site.origin.robots_url, work, proxy)
+        return self.flights.begin(site.key, site.origin.robots_url, work, route)
 
     def _ruling_and_refresh(self, site: Site, now: float) -> Ruling | None:
         """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
@@ -325,17 +336,25 @@ class SiteCache:
             # `learn` was called meanwhile: what the caller gave holds.
             return
         now, response = self.scheduler.now(), result.response
+        outcome = result.outcome_with(known, now)
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
         retry_after = response.retry_after if response is not None and record.failures else None
-        # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
-        ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
+        if outcome is Outcome.PROXY:
+            flight.unkept = record
+            if known is not None and known is not site.record:
+                # A copy of the store's may hold, and its delay with it.
+                self.learn(site, known)
+            ruling = self._ruling_of(record, site, now)
+        else:
+            # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
+            ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
         self.events.emit(
             RobotsFetched(
                 at=now,
                 origin=record.origin,
                 robots_url=record.robots_url,
-                access=STATUS_TABLE[result.outcome].access,
-                outcome=result.outcome,
+                access=STATUS_TABLE[outcome].access,
+                outcome=outcome,
                 status=None if response is None else response.status,
                 cause=result.cause,
                 stale=ruling.standing is Standing.STALE_RULES,
@@ -343,13 +362,14 @@ class SiteCache:
                 elapsed=flight.elapsed,
             )
         )
-        await self.persistence.save_record(record)
+        if outcome is not Outcome.PROXY:
+            await self.persistence.save_record(record)
 
     async def _read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
         """Request a site's robots.txt, follow redirects, and say how it ended.
 
         Args:
-            flight: told what it waits for; has the proxy.
+            flight: told what it waits for; has the route.
             known: the copy that is only to be confirmed, where it still lies where it was.
 
         Raises:
@@ -396,15 +416,16 @@ class SiteCache:
             flight.patience = STORE_TIMEOUT
         flight.patience = ROBOTS_TIMEOUT
         try:
-            if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
-                fetcher = replace(fetcher, proxy=flight.proxy)
+            if flight.route is not None and isinstance(fetcher, AiohttpFetcher):
+                fetcher = replace(fetcher, route=flight.route)
             headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
             left = max(ROBOTS_TIMEOUT - flight.elapsed, MIN_HOP_TIMEOUT)
             # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=left)
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
-                scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
+                if answer.status != PROXY_ASKS:
+                    scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
             elif answer.is_outage:
                 scheduler.note_outage(turn, answer.cause)
         finally:

@@ -56,7 +56,6 @@ USUAL_DESCRIPTORS: Final = 1024
 """Where the system does not say how many a process may have."""
 
 
-
 class HeaderLimits(TypedDict):
     """What an `aiohttp.ClientSession` accepts of the head of a response."""
 

@@ -26,6 +26,7 @@ from robotgate.errors import (
     GateClosedError,
     HostUnavailableError,
     InvalidURLError,
+    ProxyUnavailableError,
     ResponseTooLargeError,
     RobotGateError,
     TooSoonError,
@@ -36,8 +37,8 @@ from robotgate.pace.scheduler import COARSEST_TIMER, Timer
 from robotgate.pace.state import BLOCKING_STATUSES, growing
 from robotgate.urls import as_url
 from robotgate.web.awaited import Pending
+from robotgate.web.proxy import Route, fault_of_error, proxy_of
 from robotgate.web.response import Hop, Response
-from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -53,7 +54,12 @@ IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE
 """Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
 GATEWAY_STATUSES: Final = frozenset({502, 504})
 """The server answers, but the one behind it does not."""
-LOST_CONNECTIONS: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+LOST_CONNECTIONS: Final = (
+    aiohttp.ClientConnectionError,
+    aiohttp.ClientPayloadError,
+    ProxyUnavailableError,
+    TimeoutError,
+)
 """Errors after which the same request may well succeed later."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
@@ -253,6 +259,7 @@ class PageFetcher:
 
         Raises:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            ProxyUnavailableError: a proxy failed, or answered in the site's place.
             RobotGateError: as `Turns.begin`.
         """
         request, turn = attempt.request, attempt.turn
@@ -282,6 +289,10 @@ class PageFetcher:
             is_late = attempt.has_expired and task is not None and task.uncancel() <= cancelling
             if is_late and isinstance(error, asyncio.CancelledError):
                 raise TimeoutError from error
+            host, route = attempt.turn.paced.origin.host, attempt.turn.route
+            fault = fault_of_error(error, host=host, proxy=proxy_of(route), connector=self._session.connector)
+            if fault is not None and not isinstance(error, RobotGateError):
+                raise ProxyUnavailableError(host, fault) from error
             is_known = isinstance(error, aiohttp.ClientError) or attempt.turn_is_unused
             if is_known or not isinstance(error, ValueError):
                 raise
@@ -375,7 +386,9 @@ class PageFetcher:
         status = told.status if isinstance(told, aiohttp.ClientResponseError) else told
         if isinstance(told, HostUnavailableError):
             pause = told.retry_after + COARSEST_TIMER
-        elif isinstance(told, RobotGateError | aiohttp.ClientSSLError):
+        elif isinstance(told, RobotGateError | aiohttp.ClientSSLError) and not isinstance(
+            told, ProxyUnavailableError
+        ):
             return None
         elif status in BLOCKING_STATUSES:
             # The host asked for a pause.
@@ -401,10 +414,10 @@ class PageFetcher:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
             OptionError: the User-Agent does not name our token.
         """
-        url, options, total, proxy = request.url, self._options, self._total, None
+        url, options, total, route = request.url, self._options, self._total, None
         if request.options:
             options, total = self._completed(request.options)
-            proxy = Proxy.of(
+            route = Route.of(
                 options.get("proxy"),
                 options.get("proxy_auth"),
                 options.get("proxy_headers"),
@@ -416,10 +429,10 @@ class PageFetcher:
                 url = as_url(url).extend_query(params)
         turn = request.turn
         if turn is None:
-            turn = self._turns.make(url, request.priority, request.max_wait, proxy, is_page=request.is_page)
+            turn = self._turns.make(url, request.priority, request.max_wait, route, is_page=request.is_page)
         # A URL that is sent as it is written is plain. Of others yarl drops bytes that were no UTF-8.
         if turn.units is not turn.target and isinstance(url, str) and not url.isascii():
-            url = parse_url(url)
+            url = as_url(url)
         # A URL whose turn was made can be parsed.
         return Attempt(request, URL(url), options, turn, total, self._timeouts)
 
@@ -472,14 +485,13 @@ class Attempt:
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
     """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
 
-    async def next_turn(self, url: URL, request: aiohttp.ClientRequest) -> Turn:
+    async def next_turn(self, url: URL, route: Route | None) -> Turn:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
-        turn = turns.make(url, last.priority, last.max_wait, is_page=last.is_page)
+        turn = turns.make(url, last.priority, last.max_wait, route, is_page=last.is_page)
         turn.chain = self.chain
         if not turns.try_begin(turn):
-            turn.proxy = Proxy.of_request(request)
             left = self.timeouts.stop(self) - self.timeouts.now()
             await turns.begin(turn)
             self.timeouts.start(self, left)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import ClientHandlerType, ClientPayloadError, ClientRequest, ClientResponse, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
-from robotgate.errors import GateClosedError
+from robotgate.errors import GateClosedError, ProxyUnavailableError
 from robotgate.events import logger, one_line
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.robots import Proxy
+from robotgate.web.proxy import WAY_STATUSES, Route, fault_of_answer, proxy_of
 
 if TYPE_CHECKING:
     from robotgate.identity import Identity
@@ -97,6 +97,8 @@ class GateMiddleware:
 
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent.
+            ProxyUnavailableError: a proxy answered in the site's place.
+            whatever aiohttp and its connector raise, for a proxy that cannot be reached, too.
         """
         turns = self.turns
         if turns is None:
@@ -117,6 +119,9 @@ class GateMiddleware:
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
+        route = None
+        if request.proxy is not None or request.ssl is not True or request.server_hostname is not None:
+            route = Route.of_request(request)
         fetch = None
         if self.fetches:
             fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
@@ -127,19 +132,24 @@ class GateMiddleware:
             # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
             turn = earlier
         elif fetch is None:
-            turn = turns.make(url, 0, self._max_wait)
+            turn = turns.make(url, 0, self._max_wait, route)
             if not turns.try_begin(turn):
-                turn.proxy = Proxy.of_request(request)
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
             fetch.turn_is_unused, turn = False, fetch.turn
+            turn.route = route
         else:
-            turn = await fetch.next_turn(url, request)
+            turn = await fetch.next_turn(url, route)
         requests[request] = turn
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
+            if response.status in WAY_STATUSES:
+                fault = fault_of_answer(response.status, response.headers, proxy_of(route))
+                if fault is not None:
+                    response.close()
+                    raise ProxyUnavailableError(turn.paced.origin.host, fault)  # noqa: TRY301  # Ended below.
         except BaseException as error:
             if requests.get(request) is turn:
                 del requests[request]

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
@@ -30,14 +29,17 @@ from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status import REDIRECT_STATUSES
+from robotgate.web.proxy import Route, fault_of_answer, fault_of_error, proxy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
+    from multidict import MultiMapping
+
     from robotgate.clock import Clock
     from robotgate.pace.host import PacedTurn
+    from robotgate.sites.record import RobotsRecord
 
-    Ssl: TypeAlias = ssl.SSLContext | bool | aiohttp.Fingerprint
     Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
     """Finds out about an origin."""
 
@@ -73,51 +75,6 @@ class Fetcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
-    """The proxy of a request and its TLS, by which the robots.txt of its origin is requested as well.
-
-    A robots.txt that is requested directly would show the site the address behind the proxy; with another TLS, it may
-    not be had at all.
-    """
-
-    url: URL | None
-    """With credentials, where there are any; None for a direct request."""
-    headers: CIMultiDict[str]
-    """For the proxy itself."""
-    ssl: Ssl
-    server_hostname: str | None
-
-    @classmethod
-    def of(
-        cls,
-        given: str | URL | None,
-        auth: aiohttp.BasicAuth | None,
-        headers: Mapping[str, str] | None,
-        *,
-        ssl: Ssl = True,
-        server_hostname: str | None = None,
-    ) -> Proxy | None:
-        """What aiohttp's options of these names stand for; None for a request like most."""
-        if given is None and ssl is True and server_hostname is None:
-            return None
-        url = None if given is None else URL(given)
-        if url is not None and auth is not None:
-            url = url.with_user(auth.login).with_password(auth.password)
-        return cls(url, CIMultiDict(headers or ()), ssl, server_hostname)
-
-    @classmethod
-    def of_request(cls, request: aiohttp.ClientRequest) -> Proxy | None:
-        """As `of`, for a request that aiohttp has made."""
-        return cls.of(
-            request.proxy,
-            request.proxy_auth,
-            request.proxy_headers,
-            ssl=request.ssl,
-            server_hostname=request.server_hostname,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class AiohttpFetcher:
     """The `Fetcher` of a gate.
 
@@ -127,7 +84,7 @@ class AiohttpFetcher:
     session: aiohttp.ClientSession
     """Its connector, default proxy and TLS settings are used, but none of its middlewares."""
     clock: Clock
-    proxy: Proxy | None = None
+    route: Route | None = None
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
@@ -135,8 +92,9 @@ class AiohttpFetcher:
         """As `Fetcher.fetch`."""
         if self.session.closed:
             return Failure("the session was closed")
-        wanted, proxy, has_begun = ASKED_FOR | dict(headers), self.proxy, False
+        wanted, route, has_begun = ASKED_FOR | dict(headers), self.route, False
         host: str | None = None
+        anonymous = _Anonymous(wanted)
         try:
             target = URL(url)
             host = target.raw_host
@@ -146,22 +104,32 @@ class AiohttpFetcher:
                 allow_redirects=False,
                 raise_for_status=False,
                 auto_decompress=False,
-                proxy=None if proxy is None else proxy.url,
+                proxy=None if route is None else route.proxy,
                 # A copy: aiohttp writes into it.
-                proxy_headers=None if proxy is None else proxy.headers.copy(),
-                ssl=True if proxy is None else proxy.ssl,
-                server_hostname=None if proxy is None else proxy.server_hostname,
-                middlewares=(_anonymous(wanted),),
+                proxy_headers=None if route is None else route.proxy_headers.copy(),
+                ssl=True if route is None else route.ssl,
+                server_hostname=None if route is None else route.server_hostname,
+                middlewares=(anonymous,),
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:
                 has_begun = True
+                fault = fault_of_answer(response.status, response.headers, proxy_of(anonymous.route))
+                if fault is not None:
+                    return Failure(fault, is_of_proxy=True)
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
                 return answer_of(response.status, response.headers, body, now=self.clock.now())
         except _AnotherAttemptError as error:
-            return Failure(str(error), is_stale=True)
+            return Failure(str(error), is_stale=True, is_of_proxy=proxy_of(anonymous.route) is not None)
         except NonPublicAddressError as error:
             return Failure(error.problem, is_non_public=True)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except Exception as error:
+            # Proxy libraries raise any kind.
+            way = proxy_of(anonymous.route), self.session.connector
+            fault = None if has_begun else fault_of_error(error, host=host, proxy=way[0], connector=way[1])
+            if fault is not None:
+                return Failure(fault, is_of_proxy=True)
+            if not isinstance(error, aiohttp.ClientError | OSError | ValueError):
+                raise
             # A host that has begun to answer can be reached, however the rest goes.
             is_outage = not has_begun and outage_of(error, host=host) is not None
             is_garbled = isinstance(error, aiohttp.ClientResponseError)
@@ -172,26 +140,28 @@ class _AnotherAttemptError(aiohttp.ClientConnectionError):
     """aiohttp would send the request again, because a kept connection was closed. That takes another turn."""
 
 
-def _anonymous(wanted: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
+class _Anonymous:
     """A middleware that removes what the session and a netrc file add to a request, and the cookies of its response."""
-    needed = NEEDED_HEADERS.union(map(str.lower, wanted))
-    is_sent = False
 
-    async def send(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    def __init__(self, wanted: Mapping[str, str]) -> None:
+        self._needed = NEEDED_HEADERS.union(map(str.lower, wanted))
+        self._is_sent = False
+        self.route: Route | None = None
+        """What the request goes through, by whatever option of its session."""
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        nonlocal is_sent
-        if is_sent:
+        if self._is_sent:
             raise _AnotherAttemptError("the server closed the connection before it answered")
-        is_sent = True
-        for name in {*map(str.lower, request.headers)} - needed:
+        self._is_sent = True
+        self.route = Route.of_request(request)
+        for name in {*map(str.lower, request.headers)} - self._needed:
             request.headers.popall(name)
         response = await handler(request)
         if "Set-Cookie" in response.headers:
             response.cookies = SimpleCookie()
         return response
-
-    return send
 
 
 def cause_of(error: Exception, timeout: float) -> str:
@@ -369,11 +339,13 @@ class Flight:
     gets `NestedTurnError` at once.
     """
 
-    __slots__ = ("_nested", "callers", "elapsed", "patience", "proxy", "task")
+    __slots__ = ("_nested", "callers", "elapsed", "patience", "route", "task", "unkept")
 
-    def __init__(self, work: Work, name: str, proxy: Proxy | None) -> None:
-        self.proxy = proxy
+    def __init__(self, work: Work, name: str, route: Route | None) -> None:
+        self.route = route
         """What the first caller's page goes through, and so robots.txt as well."""
+        self.unkept: RobotsRecord | None = None
+        """What its callers are told where a proxy failed: that says nothing of the site, and is not kept."""
         self.elapsed = 0.0
         """Seconds that its requests took, waits for their turns left out."""
         self.patience = STORE_TIMEOUT
@@ -426,7 +398,7 @@ class Flights(dict[str, Flight]):
 
     is_closed = False
 
-    def begin(self, key: str, url: str, work: Work, proxy: Proxy | None = None) -> Flight:
+    def begin(self, key: str, url: str, work: Work, route: Route | None = None) -> Flight:
         """Begin one for a key that has none.
 
         Args:
@@ -437,7 +409,7 @@ class Flights(dict[str, Flight]):
         """
         if self.is_closed:
             raise GateClosedError
-        flight = self[key] = Flight(work, url, proxy)
+        flight = self[key] = Flight(work, url, route)
         flight.task.add_done_callback(partial(self._ended, key))
         return flight
 
@@ -491,7 +463,7 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         host: the host that was requested. An error that names another host, such as that of a proxy, is no outage of
             this one.
     """
-    if isinstance(error, RobotGateError) or _is_about_proxy(error, host):
+    if isinstance(error, RobotGateError) or fault_of_error(error, host=host) is not None:
         return None
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLCertVerificationError):
         return f"its TLS handshake fails ({error.__cause__ or error})"
@@ -510,14 +482,3 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
     if isinstance(error, aiohttp.ClientConnectorError) or cause.errno in UNREACHABLE_ERRNOS:
         return f"it takes no connection ({os.strerror(cause.errno) if cause.errno else cause})"
     return None
-
-
-def _is_about_proxy(error: BaseException, host: str | None) -> bool:
-    # Proxy libraries have exceptions of their own, which aiohttp may wrap. Only their names are known here.
-    kinds = (*type(error).__mro__, *type(error.__cause__).__mro__)
-    if any("Proxy" in kind.__name__ for kind in kinds):
-        return True
-    if host is None or not isinstance(error, aiohttp.ClientConnectorError):
-        return False
-    told, asked = (name.lower().strip("[]").removesuffix(".") for name in (error.host, host))
-    return told != asked

@@ -18,6 +18,7 @@ from robotgate.errors import (
     HostUnavailableError,
     NestedTurnError,
     NonPublicAddressError,
+    ProxyUnavailableError,
     StoreError,
     TooSoonError,
 )
@@ -28,7 +29,8 @@ from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
-from robotgate.web.robots import Proxy, outage_of
+from robotgate.web.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
+from robotgate.web.robots import outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +43,14 @@ if TYPE_CHECKING:
     from robotgate.web.cache import SiteCache
     from robotgate.web.fetch import PageFetcher, RequestOptions
 
-REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
+REFUSALS: Final = (
+    TooSoonError,
+    HostUnavailableError,
+    ProxyUnavailableError,
+    NonPublicAddressError,
+    NestedTurnError,
+    StoreError,
+)
 """Errors that are reported as `TurnRefused` and counted as `Totals.turned_away`; a `DisallowedError` is reported as
 `VerdictRefused`."""
 
@@ -55,7 +64,7 @@ class Turn(PacedTurn):
     """
 
     # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
-    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
+    __slots__ = ("asked_at", "chain", "max_wait", "route", "ruling", "target", "turns", "units")
 
     paced: Site
     is_page: ClassVar[bool] = True
@@ -69,7 +78,7 @@ class Turn(PacedTurn):
         units: str,
         priority: int,
         max_wait: float | None,
-        proxy: Proxy | None,
+        route: Route | None,
     ) -> None:
         PacedTurn.__init__(self, site, False, priority)
         self.turns = turns
@@ -78,7 +87,7 @@ class Turn(PacedTurn):
         self.units = units
         """The same, as rules are matched with."""
         self.max_wait = max_wait
-        self.proxy = proxy
+        self.route = route
         """By what robots.txt is requested, if the turn has to wait for it."""
         self.asked_at: float | None = None
         """When it was asked for; None until it has to wait for something."""
@@ -187,13 +196,17 @@ class Turn(PacedTurn):
         if self.state is not OPEN:
             return
         self.bytes_read += bytes
+        if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
+            return
         if status is not None:
             now, retry_after = self.turns.now(), None
             if status in BLOCKING_STATUSES and headers is not None:
                 retry_after = retry_after_of(headers, now=now)
             self.turns.scheduler.note_answer(self, status, retry_after, now)
         if error is not None and self.status is None:
-            outage = outage_of(error, host=self.paced.origin.host)
+            host = self.paced.origin.host
+            fault = fault_of_error(error, host=host, proxy=proxy_of(self.route))
+            outage = outage_of(error, host=host) if fault is None else None
             if outage is not None:
                 self.report_unreachable(outage)
 
@@ -281,7 +294,7 @@ class Turns:
         url: str | URL,
         priority: int = 0,
         max_wait: float | None = None,
-        proxy: Proxy | None = None,
+        route: Route | None = None,
         *,
         is_page: bool = True,
     ) -> Turn:
@@ -294,7 +307,7 @@ class Turns:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        return (Turn if is_page else FileTurn)(self, site, target, units, priority, max_wait, proxy)
+        return (Turn if is_page else FileTurn)(self, site, target, units, priority, max_wait, route)
 
     def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
@@ -386,7 +399,7 @@ class Turns:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
         if turn.deadline_at == math.inf:
-            return await cache.known(site, turn.proxy)
+            return await cache.known(site, turn.route)
         left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
@@ -394,7 +407,7 @@ class Turns:
         for _ in range(3):
             try:
                 async with asyncio.timeout(left):
-                    return await cache.known(site, turn.proxy)
+                    return await cache.known(site, turn.route)
             except TimeoutError:
                 left = cache.patience_for(site)
                 if not left:
@@ -426,7 +439,7 @@ class Turns:
         now = self.ticks() + self.epoch
         if response is not None and turn.state is OPEN:
             if turn.status is None:
-                if (status := response.status) in BLOCKING_STATUSES:
+                if (status := response.status) in BLOCKING_STATUSES or status in WAY_STATUSES:
                     turn.report(status, response.headers)
                 else:
                     self.scheduler.note_answer(turn, status, None, now)
@@ -454,9 +467,14 @@ def _allows(ruling: Ruling, turn: Turn) -> bool:
     return (ruling.rules if turn.is_page else ruling.rules.for_files).allows_units(turn.units)
 
 
-def refusal_of(verdict: Verdict, chain: tuple[str, ...] = ()) -> DisallowedError | HostUnavailableError:
+def refusal_of(
+    verdict: Verdict, chain: tuple[str, ...] = ()
+) -> DisallowedError | HostUnavailableError | ProxyUnavailableError:
     """What a verdict that refuses is raised as: final, or until robots.txt can be read."""
     if verdict.retry_after is None:
         return DisallowedError(verdict, chain)
+    host = Origin.of(verdict.url).host
+    if verdict.proxy_failed:
+        return ProxyUnavailableError(host, verdict.cause or "a proxy failed", verdict)
     cause = f"its robots.txt cannot be read ({verdict.cause})"
-    return HostUnavailableError(Origin.of(verdict.url).host, verdict.retry_after, cause, verdict)
+    return HostUnavailableError(host, verdict.retry_after, cause, verdict)

@@ -15,7 +15,14 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from robotgate.clock import SystemClock
-from robotgate.errors import DisallowedError, HostUnavailableError, OptionError, RobotGateError, TooSoonError
+from robotgate.errors import (
+    DisallowedError,
+    HostUnavailableError,
+    OptionError,
+    ProxyUnavailableError,
+    RobotGateError,
+    TooSoonError,
+)
 from robotgate.events import HostBlocked, RobotsFetched
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
@@ -42,6 +49,7 @@ SETTINGS: Final = {
 REFUSALS: Final = {
     DisallowedError: "robotgate/disallowed",
     HostUnavailableError: "robotgate/unavailable",
+    ProxyUnavailableError: "robotgate/proxy_failed",
     TooSoonError: "robotgate/too_soon",
 }
 """The statistic that counts each error."""

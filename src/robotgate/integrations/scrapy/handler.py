@@ -12,11 +12,12 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.web.client import HTTPConnectionPool
 
-from robotgate.errors import HostUnavailableError, RobotGateError
+from robotgate.errors import HostUnavailableError, ProxyUnavailableError, RobotGateError
 from robotgate.integrations.scrapy.addon import Addon, judged_url
 from robotgate.integrations.scrapy.robots import MAX_BYTES, decoded, headers_of, proxy_of, scrapy_outage_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.urls import Origin
+from robotgate.web.proxy import fault_of_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,7 +66,7 @@ class PacedHandler:
         """Wait for the turn, and send.
 
         Raises:
-            RefusedRequest: the gate refused the turn.
+            RefusedRequest: the gate refused the turn, or a proxy answered in the site's place.
             OptionError: the request has a User-Agent that does not name the crawler.
         """
         max_bytes = request.meta.get(MAX_BYTES)
@@ -99,13 +100,13 @@ class PacedHandler:
             response = await self._send(request)
         except StopDownload as stop:
             if stop.response is not None:
-                _report(turn, stop.response)
+                _report(turn, stop.response, request)
             raise
         except Exception as error:
             if (outage := scrapy_outage_of(error, request)) is not None:
                 turn.report_unreachable(outage)
             raise
-        _report(turn, response)
+        _report(turn, response, request)
         return response
 
     async def _send(self, request: Request) -> Response:
@@ -176,5 +177,13 @@ def _url_of_turn(request: Request) -> str:
     return Origin.of(request.url).robots_url
 
 
-def _report(turn: Turn, response: Response) -> None:
+def _report(turn: Turn, response: Response, request: Request) -> None:
+    """Report an answer of the site's.
+
+    Raises:
+        ProxyUnavailableError: it is a proxy's.
+    """
+    fault = fault_of_answer(response.status, headers_of(response), request.meta.get("proxy"))
+    if fault is not None:
+        raise ProxyUnavailableError(turn.paced.origin.host, fault)
     turn.report(status=response.status, headers=headers_of(response), bytes=len(response.body))

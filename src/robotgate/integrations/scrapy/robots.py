@@ -21,6 +21,7 @@ from scrapy.utils.python import to_unicode
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
+from robotgate.web.proxy import MAX_FAULT, fault_of_answer, fault_of_error
 from robotgate.web.robots import ASKED_FOR, BoundedBody, answer_of, cause_of, outage_of
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ _AS_IT_IS: Final = (
     *("allow_offsite", "download_fail_on_dataloss", "autothrottle_dont_adjust_delay"),
 )
 """Keys of a request's meta that keep Scrapy's middlewares and extensions from changing a request for robots.txt."""
+NO_ANSWER: Final = "it does not answer in time"
 OUTAGES: Final = {
     "its name cannot be resolved": {"CannotResolveHostError", "DNSLookupError"},
     "it refuses connections": {"ConnectionRefusedError", "DownloadConnectionRefusedError"},
-    "it does not answer in time": {"DownloadTimeoutError", "TimeoutError"},
+    NO_ANSWER: {"DownloadTimeoutError", "TimeoutError"},
     "it takes no connection (no route)": {"NoRouteError"},
     "it takes no connection in time": {"TCPTimedOutError"},
 }
@@ -80,8 +82,15 @@ class ScrapyFetcher:
         request = _robots_request(url, headers, max_bytes=max_bytes, timeout=timeout)
         try:
             response = await self._crawler.engine.download_async(request)
-            return answer_of(response.status, headers_of(response), response.body, now=time.time())
+            answered = headers_of(response)
+            fault = fault_of_answer(response.status, answered, request.meta.get("proxy"))
+            if fault is not None:
+                return Failure(fault, is_of_proxy=True)
+            return answer_of(response.status, answered, response.body, now=time.time())
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
+            fault = None if request.meta[_READ] else scrapy_fault_of(error, request)
+            if fault is not None:
+                return Failure(fault, is_of_proxy=True)
             outage = None if request.meta[_READ] else scrapy_outage_of(error, request)
             return Failure(outage or cause_of(error, timeout), is_outage=outage is not None)
 
@@ -143,6 +152,17 @@ def headers_of(response: Response) -> CIMultiDict[str]:
         for name, values in response.headers.items()
         for value in values
     )
+
+
+def scrapy_fault_of(error: BaseException, request: Request) -> str | None:
+    """How the proxy of a request failed, in words, or None if the error does not say that."""
+    proxy = request.meta.get("proxy")
+    if not proxy:
+        return None
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "TunnelError" in names or any(kinds & names for cause, kinds in OUTAGES.items() if cause != NO_ANSWER):
+        return f"the proxy {proxy} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+    return fault_of_error(error, host=None, proxy=proxy)
 
 
 def scrapy_outage_of(error: BaseException, request: Request) -> str | None:

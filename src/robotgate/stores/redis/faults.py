@@ -49,7 +49,7 @@ def client_errors() -> Iterator[None]:
         raise
     # redis-py has no common class for errors of its own code, and lets them out: a connection that is closed while a
     # cluster fails over raises AttributeError.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise ClientError(f"{type(error).__name__}: {error}") from error
 
 
