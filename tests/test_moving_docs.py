@@ -280,7 +280,7 @@ async def _is_made(case: Case) -> None:
     assert isinstance(eval(case.code, case.names), RobotGate | robotgate.Recheck | RobotsTxt)
 
 
-async def _shows_hosts(case: Case) -> None:
+async def _shows_origins(case: Case) -> None:
     await _visited(case.gate)
     (view,) = eval(case.code, case.names)
     assert view.origin == "https://example.org"
@@ -299,7 +299,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "gate.headers": _says({"User-Agent": "ExampleBot/1.0", "From": "bot@example.org"}),
     'gate.headers["User-Agent"]': _says("ExampleBot/1.0"),
     "RobotGate(agent, contact=contact, store=store)": _same_store,
-    "gate.hosts()": _shows_hosts,
+    "gate.origins()": _shows_origins,
     "RobotsTxt.parse(body)": _is_made,
     "gate.learn(url, body, fresh_until=fresh_until)": _learnt,
     "gate.learn(url, body)": _learnt,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import pytest
 from tests.test_readme import ROOT
 
-from robotgate import HostOverride, HostView, RobotGate
+from robotgate import HostOverride, HostView, OriginView, RobotGate
 
 PAGE: Final = "\n".join(
     (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("pace.md", "blocks.md")
@@ -95,6 +95,12 @@ def test_every_option_of_the_pace_is_told_of() -> None:
 def test_fields_are_these(value: type[HostOverride | HostView]) -> None:
     """A table of fields has all of them, in their order."""
     assert named(f"field of `{value.__name__}`") == [field.name for field in dataclasses.fields(value)]
+
+
+def test_fields_of_an_origin_are_these() -> None:
+    """Besides those of its host."""
+    fields = [field.name for field in dataclasses.fields(OriginView)]
+    assert named("further field of `OriginView`") == fields[len(dataclasses.fields(HostView)) :]
 
 
 def test_overrides_stand_for_options_of_the_gate() -> None:

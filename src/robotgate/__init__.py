@@ -29,6 +29,7 @@ from robotgate.errors import (
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
+    ProxyUnavailableError,
     ResponseTooLargeError,
     RobotGateError,
     StoreError,
@@ -51,7 +52,7 @@ from robotgate.events import (
 from robotgate.gate import RobotGate
 from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
-from robotgate.observe.views import GateStats, HostView
+from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
@@ -107,9 +108,11 @@ __all__ = [
     "NonPublicAddressError",
     "OptionError",
     "Origin",
+    "OriginView",
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "ProxyUnavailableError",
     "PublicConnector",
     "ReadyTurns",
     "Reason",

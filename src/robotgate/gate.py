@@ -19,7 +19,7 @@ from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
 from robotgate.identity import identify
-from robotgate.observe.views import GateStats, HostView
+from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import (
     MAX_HOSTS,
     HostOptions,
@@ -643,8 +643,8 @@ class RobotGate:
         unless_none(check_seconds, "fresh_until", fresh_until)
         self._cache.learn_given(self._locate(url)[0], body, fresh_until_at=fresh_until)
 
-    def host(self, url: str | URL) -> HostView:
-        """What is known of the host of a URL, from memory, as for `wait_time`.
+    def host(self, url: str | URL) -> OriginView:
+        """What is known of the host of a URL, and of the URL's origin, from memory, as for `wait_time`.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
@@ -664,14 +664,26 @@ class RobotGate:
         return self._view(site)
 
     def hosts(self) -> list[HostView]:
-        """As `host`, for every origin whose rules are in this process's memory; each prints as one line.
+        """Every host in this process's memory: what is paced together is one. Each prints as one line.
 
         Raises:
             GateClosedError: the gate is not open.
         """
         self._check_open()
-        views = [self._view(site) for site in self._cache.sites.values()]
-        return [view for view in views if view.access is not None]
+        now, wait_time = self._clock.now(), self._scheduler.wait_time
+        return [
+            HostView.of(host, now=now, next_allowed_at=now + min(map(wait_time, host.origins), default=0.0))
+            for host in self._scheduler.hosts.values()
+        ]
+
+    def origins(self) -> list[OriginView]:
+        """As `host`, for every origin in this process's memory; each prints as one line.
+
+        Raises:
+            GateClosedError: the gate is not open.
+        """
+        self._check_open()
+        return [self._view(site) for site in self._cache.sites.values()]
 
     def stats(self) -> GateStats:
         """Totals over the gate's life, and how many hosts are in which state now.
@@ -846,10 +858,11 @@ class RobotGate:
         self._check_open()
         return self._turns.locate(url)
 
-    def _view(self, site: Site) -> HostView:
+    def _view(self, site: Site) -> OriginView:
         now = self._clock.now()
         ruling = self._cache.ruling(site, now)
-        return HostView.of(site, ruling, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
+        next_allowed_at = now + self._scheduler.wait_time(site)
+        return OriginView.of_site(site, ruling, now=now, next_allowed_at=next_allowed_at)
 
     def __repr__(self) -> str:
         if self._turns.pages is None:

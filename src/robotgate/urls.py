@@ -48,6 +48,8 @@ DOUBTFUL_AUTHORITY: Final = re.compile(
 )
 """A backslash before the path, which some parsers read as a slash; brackets without an address or with a suffix."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""What stands before an IPv4 address at the end of an IPv6 address that tunnels to it (RFC 5214 §6.1)."""
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 """All assigned IPv6 addresses. For Python, the site-local ``fec0::/10`` is global, too."""
 _SPECIAL: Final = (
@@ -172,15 +174,21 @@ def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
     """Whether an address belongs to the public internet; an IPv4 address within an IPv6 address counts as itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
-            return is_public_address(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+            return is_public_address(_last_four(address))
         inner = address.ipv4_mapped or address.sixtofour
         if inner is not None:
             return is_public_address(inner)
+        if int(address) >> 32 & 0xFFFFFFFF in _ISATAP and not is_public_address(_last_four(address)):
+            return False
         if address not in _GLOBAL_UNICAST:
             return False
     if any(address in network for network in _SPECIAL):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _last_four(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 
 
 def _is_address(host: str) -> bool:

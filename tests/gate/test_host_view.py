@@ -76,7 +76,7 @@ async def test_access(gate: RobotGate, robots: str, access: HostAccess) -> None:
         (404, HostAccess.OPEN),
         (401, HostAccess.EXCLUDED),
         (403, HostAccess.EXCLUDED),
-        (500, HostAccess.EXCLUDED),
+        (500, HostAccess.UNREACHABLE),
     ],
 )
 async def test_access_without_a_file(web: Web, gate: RobotGate, status: int, access: HostAccess) -> None:

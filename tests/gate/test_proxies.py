@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,10 +12,20 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from aiohttp_socks import ProxyConnector
 from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate import RobotGate
+from robotgate import (
+    DisallowedError,
+    HostAccess,
+    HostUnavailableError,
+    Outcome,
+    ProxyUnavailableError,
+    Reason,
+    RobotGate,
+    StatusPolicy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,6 +59,8 @@ class Proxy:
     """What it was asked for, in order; of a tunnel, the host and the port."""
     heads: list[CIMultiDict[str]] = field(default_factory=list)
     """The headers it was asked with."""
+    says: bytes | None = None
+    """What it answers for itself, empty for nothing at all; None: it passes requests on."""
 
     @property
     def url(self) -> str:
@@ -60,6 +73,10 @@ class Proxy:
             method, target, headers = parsed((await reader.readuntil(b"\r\n\r\n")).decode())
             self.asked.append(target)
             self.heads.append(headers)
+            if self.says is not None:
+                writer.write(self.says)
+                writer.close()
+                return
             port = self.web.tls_port if method == "CONNECT" else self.web.port
             from_site, to_site = await asyncio.open_connection("127.0.0.1", port)
             if method == "CONNECT":
@@ -521,3 +538,241 @@ async def test_robots_txt_of_a_redirect_through_the_proxy_keeps_cookies_apart(
         assert await read(session, PAGE) == 200
     assert proxy.asked == [ROBOTS, PAGE]
     assert web.visit(PAGE).headers["Cookie"] == "mine=1"
+
+
+# ── what fails on the way
+
+RULES: Final = "User-agent: *\nDisallow: /private"
+PRIVATE: Final = f"{SITE}/private"
+ASKS: Final = (
+    b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=p\r\n"
+    b"Content-Length: 4\r\n\r\nno!\n"
+)
+SQUID: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nVia: 1.1 proxy (squid/5.7)\r\n"
+    b"Content-Length: 0\r\n\r\n"
+)
+BAD_GATEWAY: Final = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
+NOTHING: Final = b""
+HTTP_FAULTS: Final = {"407": ASKS, "squid": SQUID, "silence": NOTHING}
+TUNNEL_FAULTS: Final = HTTP_FAULTS | {"502": BAD_GATEWAY}
+
+
+def port_of_nobody() -> int:
+    """A port of loopback that refuses connections."""
+    with socket.socket() as once:
+        once.bind(("127.0.0.1", 0))
+        return int(once.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        *(pytest.param(PRIVATE, says, id=f"http {name}") for name, says in HTTP_FAULTS.items()),
+        *(
+            pytest.param(f"{SECURE}/private", says, id=f"https {name}")
+            for name, says in TUNNEL_FAULTS.items()
+        ),
+    ],
+)
+async def test_what_a_proxy_says_is_not_the_sites(  # noqa: PLR0917  # Fixtures.
+    web: Web, open_gate: OpenGate, proxy: Proxy, tmp_path: Path, page: str, says: bytes
+) -> None:
+    """The site is closed for now, and asked again by the next page and by the next run: nothing is recorded of it."""
+    web.serve(f"{page.removesuffix('private')}robots.txt", RULES)
+    proxy.says = says
+    store = tmp_path / "cache.db"
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, store=store, delay=0)
+        with pytest.raises(ProxyUnavailableError, match=rf"site\.example .* the proxy {proxy.url}") as caught:
+            await gate.fetch(page)
+        assert not isinstance(caught.value, HostUnavailableError)
+        verdict = await gate.check(page)
+        assert (verdict.allowed, verdict.reason) == (False, Reason.ROBOTS_TXT_UNREACHABLE)
+        assert (verdict.proxy_failed, verdict.retry_after) == (True, 0)
+        assert (await gate.refresh(page)).outcome is Outcome.PROXY
+        view = gate.host(page)
+        assert (view.access, view.unreachable_until_at, view.blocked_until_at) == (None, None, None)
+        assert (view.failures, view.latency) == (0, None)
+        assert gate.stats().origins_known == 0
+        await gate.aclose()
+    assert web.visits == []
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        gate = await open_gate(session=session, store=store, delay=0)
+        with pytest.raises(DisallowedError):
+            await gate.fetch(page)
+    assert len(web.visits) == 1
+
+
+@pytest.mark.parametrize("policy", StatusPolicy)
+async def test_known_rules_outlive_a_proxys_407(
+    web: Web, open_gate: OpenGate, proxy: Proxy, policy: StatusPolicy
+) -> None:
+    """At a refresh they stay as they are, and once they have expired they hold on as the last good copy."""
+    web.serve(ROBOTS, RULES)
+    clock = MovingClock()
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, delay=0, clock=clock, status_policy=policy)
+        fresh = await gate.refresh(PAGE)
+        proxy.says = ASKS
+        assert (await gate.refresh(PAGE)).cause is not None
+        view = gate.host(PAGE)
+        assert (view.access, view.fresh_until_at) == (HostAccess.CONTROLLED, fresh.fresh_until_at)
+        clock.ahead = 100_000
+        with pytest.raises(DisallowedError) as caught:
+            await gate.fetch(PRIVATE)
+        assert caught.value.verdict.stale
+        with pytest.raises(ProxyUnavailableError):
+            await gate.fetch(PAGE)
+        proxy.says = None
+        assert (await gate.fetch(PAGE)).status == 200
+        assert gate.host(PAGE).checked_at == pytest.approx(clock.now(), abs=1000)
+
+
+@pytest.mark.parametrize("page", [PAGE, f"{SECURE}/page"])
+async def test_dead_proxy_closes_no_site(web: Web, open_gate: OpenGate, tmp_path: Path, page: str) -> None:
+    """Whichever way is taken next finds the site as it is, in this run and in the next."""
+    dead = f"http://user:secret@127.0.0.1:{port_of_nobody()}"
+    store = tmp_path / "cache.db"
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        gate = await open_gate(session=session, store=store, delay=0)
+        with pytest.raises(ProxyUnavailableError) as caught:
+            await gate.fetch(page, proxy=dead)
+        assert dead.replace("user:secret@", "") in str(caught.value)
+        assert "secret" not in str(caught.value)
+        assert (await gate.fetch(page)).status == 200
+        with pytest.raises(ProxyUnavailableError):
+            await gate.fetch(page, proxy=dead)
+        assert gate.host(page).unreachable_until_at is None
+        assert (await gate.fetch(page)).status == 200
+
+
+async def test_page_is_answered_by_its_own_proxy(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """Of two pages that ask for a robots.txt at once, one has a proxy that is down: the other is fetched."""
+    dead = f"http://127.0.0.1:{port_of_nobody()}"
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        gate = await open_gate(session=session, delay=0)
+        failed, fetched = await asyncio.gather(
+            gate.fetch(PAGE, proxy=dead), gate.fetch(PAGE, proxy=proxy.url), return_exceptions=True
+        )
+    assert isinstance(failed, ProxyUnavailableError)
+    assert dead in str(failed)
+    assert not isinstance(fetched, BaseException)
+    assert fetched.status == 200
+
+
+async def through(door: str, gate: RobotGate, web: Web, proxy: Proxy) -> None:
+    """Fetch the page."""
+    if door == "fetch":
+        await gate.fetch(PAGE)
+    elif door == "stream":
+        async with gate.fetch(PAGE) as response:
+            await response.read()
+    else:
+        async with crawler(web, gate, proxy=proxy.url) as crawling:
+            await read(crawling, PAGE)
+
+
+@pytest.mark.parametrize("says", [ASKS, SQUID], ids=["407", "squid"])
+@pytest.mark.parametrize("door", ["fetch", "stream", "middleware", "turn"])
+async def test_page_that_a_proxy_answers_is_none(
+    web: Web, open_gate: OpenGate, proxy: Proxy, door: str, says: bytes
+) -> None:
+    """It is an error, or for a client of yours a report that is not heard: no block, no latency, no status."""
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, delay=0)
+        gate.learn(PAGE, b"")
+        proxy.says = says
+        if door == "turn":
+            async with gate.turn(PAGE) as turn:
+                turn.report(407, {"Retry-After": "100"})
+                assert turn.status is None
+        else:
+            with pytest.raises(ProxyUnavailableError, match=proxy.url):
+                await through(door, gate, web, proxy)
+        view = gate.host(PAGE)
+        assert (view.open_turns, view.failures, view.latency) == (0, 0, None)
+        assert (view.blocked_until_at, view.unreachable_until_at) == (None, None)
+
+
+async def test_407_is_no_answer_of_a_site_that_nobody_stands_before(web: Web, gate: RobotGate) -> None:
+    """RFC 9110 §15.5.8: whoever sends it speaks as a proxy, and it opens no site."""
+    web.serve(ROBOTS, RULES, status=407)
+    with pytest.raises(ProxyUnavailableError, match="a proxy on the way asks for credentials"):
+        await gate.fetch(PAGE)
+    assert not await gate.allowed(PAGE)
+    web.serve(ROBOTS, RULES)
+    assert await gate.allowed(PAGE)
+
+
+async def test_503_of_a_site_behind_a_proxy_is_the_sites(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """What may be the site's own counts as that: a page of a Squid at the site, or one that asks for a pause."""
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, delay=0, max_block=1)
+        for number, more in enumerate((b"Retry-After: 100\r\nX-Squid", b"Via: 1.1 site (squid)\r\nX-Squid")):
+            page = f"http://s{number}.example/page"
+            gate.learn(page, b"")
+            proxy.says = SQUID.replace(b"X-Squid", more)
+            assert (await gate.fetch(page)).status == 503
+            assert gate.host(page).blocked_until_at is not None
+
+
+async def test_failing_proxy_is_tried_again(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """By `retries`, after a pause."""
+    proxy.says = ASKS
+    asyncio.get_running_loop().call_later(0.5, setattr, proxy, "says", None)
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, delay=0)
+        assert (await gate.fetch(PAGE, retries=5)).status == 200
+
+
+NO_WAY: Final = (b"\x05\x00", b"\x05\x04\x00\x01\0\0\0\0\0\0")
+
+
+@pytest.mark.parametrize("replies", [(), (b"\x05\xff",), NO_WAY], ids=["hangs up", "credentials", "no way"])
+async def test_socks_errors_are_the_proxys(open_gate: OpenGate, replies: tuple[bytes, ...]) -> None:
+    """Those of a SOCKS library, too, which are no errors of aiohttp."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for reply in replies:
+            await reader.read(1000)
+            writer.write(reply)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, aiohttp.ClientSession(connector=ProxyConnector("127.0.0.1", port)) as session:
+        gate = await open_gate(session=session, delay=0)
+        for _ in range(2):
+            with pytest.raises(ProxyUnavailableError, match=f"127.0.0.1:{port}"):
+                await gate.fetch(PAGE)
+            assert gate.host(PAGE).unreachable_until_at is None
+            gate.learn(PAGE, b"")
+
+
+async def test_dead_socks_proxy_closes_no_site(open_gate: OpenGate) -> None:
+    """As an HTTP proxy that is down."""
+    async with aiohttp.ClientSession(connector=ProxyConnector("127.0.0.1", port_of_nobody())) as session:
+        gate = await open_gate(session=session, delay=0)
+        for _ in range(2):
+            with pytest.raises(ProxyUnavailableError):
+                await gate.fetch(PAGE)
+            assert gate.host(PAGE).unreachable_until_at is None
+            gate.learn(PAGE, b"")
+
+
+async def test_proxy_that_fails_leaves_the_tdmrep_file_unknown(
+    web: Web, open_gate: OpenGate, proxy: Proxy
+) -> None:
+    """As a robots.txt: the next page asks for it again."""
+    web.serve(f"{SITE}/.well-known/tdmrep.json", '[{"location": "/page", "tdm-reservation": 1}]')
+    async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
+        gate = await open_gate(session=session, delay=0, tdmrep=True)
+        gate.learn(PAGE, b"")
+        proxy.says = ASKS
+        with pytest.raises(ProxyUnavailableError):
+            await gate.fetch(PAGE)
+        proxy.says = None
+        tdmrep = (await gate.fetch(PAGE)).tdmrep
+        assert tdmrep is not None
+        assert len(tdmrep.rules) == 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.gate.servers import Web
 
-    from robotgate import HostView, RobotGate
+    from robotgate import OriginView, RobotGate
 
 TOKEN: Final = "a token of some length"
 HOSTILE: Final = '<img src=x onerror="window.hacked=1">'
@@ -57,7 +57,7 @@ async def crawl(gate: RobotGate, web: Web) -> None:
     gate.block("blocked.example")
 
 
-def as_shown(view: HostView) -> dict[str, object]:
+def as_shown(view: OriginView) -> dict[str, object]:
     """The values of a view that do not change by themselves, as the events tell them."""
     until_at = view.blocked_by_operator_until_at
     return {
@@ -98,7 +98,7 @@ class Reader:
 
     async def rows(self) -> list[dict[str, object]]:
         """The hosts of the next message."""
-        hosts = (await self.next())["hosts"]
+        hosts = (await self.next())["origins"]
         assert isinstance(hosts, dict)
         rows: list[dict[str, object]] = hosts["rows"]
         return rows

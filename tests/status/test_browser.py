@@ -62,7 +62,7 @@ async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, t
         await tab.open(url)
         await tab.until(ALL_ARE_SHOWN)
         rows = await rows_of(tab)
-        views = {view.origin: view for view in gate.hosts()}
+        views = {view.origin: view for view in gate.origins()}
         assert set(rows) == set(views)
         access = {"controlled": "some allowed", "open": "all allowed", "excluded": "nothing allowed"}
         for origin, row in rows.items():

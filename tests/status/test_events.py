@@ -23,7 +23,7 @@ RULES: Final = b"User-agent: *\nDisallow: /private/\n"
 
 
 async def test_rows_are_the_hosts_of_the_gate(session: aiohttp.ClientSession, web: Web) -> None:
-    """Every value of a row is that of `gate.hosts()`, and the totals are those of `gate.stats()`."""
+    """Every value of a row is that of `gate.origins()`, and the totals are those of `gate.stats()`."""
     async with (
         RobotGate(
             "ExampleBot/1.0", contact="bot@example.org", session=session, delay=0.0, pace_key=paced_as
@@ -33,9 +33,9 @@ async def test_rows_are_the_hosts_of_the_gate(session: aiohttp.ClientSession, we
         await crawl(gate, web)
         async with reading(url) as reader:
             message = await reader.next()
-            hosts = message["hosts"]
+            hosts = message["origins"]
             assert isinstance(hosts, dict)
-            views = {view.origin: as_shown(view) for view in gate.hosts()}
+            views = {view.origin: as_shown(view) for view in gate.origins()}
             rows = {row["origin"]: row for row in hosts["rows"]}
             assert {
                 origin: {name: rows[origin][name] for name in view} for origin, view in views.items()

@@ -48,13 +48,12 @@ _DEFAULT_OPTIONS: Final = HostOptions()
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
-_UNREACHABLE: Final = "unreachable"
 _STYLES: Final = {
     None: "",
     HostAccess.OPEN.value: "green",
     HostAccess.CONTROLLED.value: "yellow",
     HostAccess.EXCLUDED.value: "red",
-    _UNREACHABLE: "magenta",
+    HostAccess.UNREACHABLE.value: "magenta",
 }
 _MAX_SITEMAPS: Final = 5
 _DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
@@ -374,7 +373,7 @@ async def listed(store: OwnStore) -> AsyncIterator[tuple[str, RobotsRecord | Non
 
 def _access(record: RobotsRecord, token: str, now: float) -> str:
     ruling = ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now)
-    return _UNREACHABLE if ruling.is_unreachable else ruling.access.value
+    return ruling.access.value
 
 
 def _status(record: RobotsRecord) -> str:

@@ -63,7 +63,9 @@ READ: Final = _counter("read", "Bytes of bodies that were read, robots.txt inclu
 HOSTS: Final = Metric(
     "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
 )
-SHUT: Final = Metric("origins_shut", "Origins in memory that no request is sent to, by cause.", ("cause",))
+SHUT: Final = Metric(
+    "origins_shut", "Origins in memory that no page is requested from, by cause.", ("cause",)
+)
 WAITING: Final = Metric("waiting", "Turns that wait.")
 OPEN: Final = Metric("open_requests", "Requests that have not ended.", ("kind",))
 STORE_UP: Final = Metric("store_up", "1 while the store works, or none is used; else 0.")

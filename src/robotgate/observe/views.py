@@ -1,15 +1,19 @@
-"""What a gate tells of itself: `GateStats`, of all its hosts, and `HostView`, of one."""
+"""What a gate tells of itself: `GateStats`, of all; `HostView`, of one host; and `OriginView`, of one of its origins.
+
+A host is what is paced together, by its pace key; an origin is what one robots.txt binds.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypedDict
 
 from robotgate.pace.host import OPEN
 from robotgate.pace.state import CLOSED, is_open
 from robotgate.sites.record import Standing
+from robotgate.sites.site import is_closed_unread
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,10 +36,14 @@ def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
 
 def count_origins(sites: Collection[Site], now: float) -> Counter[str]:
     """As `count_hosts`, of origins. No rules are read."""
-    circuits = [site.circuit for site in sites if site.circuit is not CLOSED]
+    unreachable = [
+        site
+        for site in sites
+        if (site.circuit is not CLOSED and is_open(site.circuit, now=now)) or is_closed_unread(site, now)
+    ]
     return Counter(
         origins_known=len([site for site in sites if site.record is not None or site.ruling is not None]),
-        origins_unreachable=sum([is_open(circuit, now=now) for circuit in circuits]),
+        origins_unreachable=len(unreachable),
         origins_blocked=len([site for site in sites if site.operator_until_at > now]),
     )
 
@@ -75,7 +83,7 @@ class GateStats:
     origins_known: int = 0
     """Origins whose robots.txt is known, fresh or not, or is not obeyed."""
     origins_unreachable: int = 0
-    """Origins that no request is sent to because they could not be reached."""
+    """Origins that no page is requested from because they, or their robots.txt, could not be reached."""
     origins_blocked: int = 0
     """Origins that `RobotGate.block` keeps the gate away from."""
 
@@ -117,25 +125,14 @@ class GateStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """A host as it is known now. Instants are seconds since the epoch."""
+    """A host as it is known now: what is paced together. Instants are seconds since the epoch."""
 
-    origin: str
-    """The URL's origin, whose rules these are."""
     host: str
-    """The pace key: what is paced together."""
-    access: HostAccess | None
-    """How much of the origin may be fetched; None while its rules are not known."""
-    checked_at: float | None
-    """When the origin's robots.txt was last requested."""
-    fresh_until_at: float | None
-    """Until when its rules are used without another request; None while they are not known, and for a host whose
-    robots.txt is not obeyed."""
-    stale: bool
-    """Whether the last request for it failed, so that the last good rules hold."""
+    """The pace key."""
+    origins: tuple[str, ...]
+    """Its origins in memory."""
     visits: int
     """Requests sent, those for robots.txt included."""
-    refused: int
-    """Turns refused because the rules of the URL's origin disallow the URL."""
     bytes_read: int
     last_visit_at: float | None
     """When the last response ended, or the last request began if that came later. The moment of a crash counts."""
@@ -143,65 +140,120 @@ class HostView:
     """No turn begins earlier."""
     blocked_until_at: float | None
     """Until when a 429 or 503 blocks the host; None when none does."""
-    blocked_by_operator_until_at: float | None
-    """Until when `RobotGate.block` blocks the URL's host; None when it does not."""
-    unreachable_until_at: float | None
-    """Until when no request is sent to the origin because it could not be reached; None when one may be."""
     failures: int
     """Blocks in a row."""
     latency: float | None
     """Seconds the host takes to begin a response, as a moving average; None while unknown."""
     delay: float
-    """Seconds between visits: the longest of the operator's, the site's and the one its latency calls for."""
+    """Seconds between visits: the longest of the operator's, the sites' and the one its latency calls for."""
     waiting: int
     """Tasks waiting for a turn."""
     open_turns: int
     """Requests under way."""
 
     @classmethod
-    def of(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> Self:
-        """Return what is known of the host of an origin, from memory."""
-        host = site.host
+    def of(cls, host: Host, *, now: float, next_allowed_at: float) -> HostView:
+        """Return what is known of a host, from memory."""
+        return HostView(**_pace_of(host, now, next_allowed_at))
+
+    def __str__(self) -> str:
+        """One line."""
+        return ", ".join([f"{self.host}: {self._pace()}", *_marks(blocked=self.blocked_until_at)])
+
+    def _pace(self) -> str:
+        return (
+            f"{self.visits} visit{'' if self.visits == 1 else 's'},"
+            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.delay:g} s apart,"
+            f" {self.waiting} waiting, {self.open_turns} under way"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginView(HostView):
+    """An origin as it is known now: its rules, and its host, which other origins may share."""
+
+    origin: str
+    """Scheme, host and port."""
+    access: HostAccess | None
+    """How much of it may be fetched; None while its rules are not known."""
+    checked_at: float | None
+    """When its robots.txt was last requested."""
+    fresh_until_at: float | None
+    """Until when its rules are used without another request; None while they are not known, and for a host whose
+    robots.txt is not obeyed."""
+    stale: bool
+    """Whether the last request for it failed, so that the last good rules hold."""
+    refused: int
+    """Turns refused because its rules disallow the URL."""
+    blocked_by_operator_until_at: float | None
+    """Until when `RobotGate.block` blocks it; None when it does not."""
+    unreachable_until_at: float | None
+    """Until when no request is sent to it because it could not be reached; None when one may be."""
+
+    @classmethod
+    def of_site(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> OriginView:
+        """Return what is known of an origin, from memory."""
         record = None if ruling is None else ruling.record
-        return cls(
+        return OriginView(
             origin=site.key,
-            host=host.key,
             access=None if ruling is None else ruling.access,
             checked_at=None if record is None else record.checked_at,
             fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
             stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
-            visits=host.visits,
             refused=site.refused,
-            bytes_read=host.bytes_read,
-            last_visit_at=host.snapshot().last_visit_at,
-            next_allowed_at=next_allowed_at,
-            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
             blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
-            failures=host.failures,
-            latency=host.latency,
-            delay=host.delay,
-            waiting=host.waiting,
-            open_turns=len(host.open),
+            **_pace_of(site.host, now, next_allowed_at),
         )
 
     def __str__(self) -> str:
-        """One line for the host."""
+        """One line."""
         access = "unknown" if self.access is None else self.access.value
-        if self.stale:
-            access += " by stale rules"
-        marks = [
-            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
-            for name, at in (
-                ("blocked", self.blocked_until_at),
-                ("blocked by the operator", self.blocked_by_operator_until_at),
-                ("unreachable", self.unreachable_until_at),
-            )
-            if at is not None
-        ]
-        text = (
-            f"{self.origin}: {access}, {self.visits} visit{'' if self.visits == 1 else 's'},"
-            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.refused} refused,"
-            f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
+        marks = _marks(
+            blocked=self.blocked_until_at,
+            blocked_by_the_operator=self.blocked_by_operator_until_at,
+            unreachable=self.unreachable_until_at,
         )
-        return ", ".join([text, *marks])
+        stale = " by stale rules" if self.stale else ""
+        return ", ".join([f"{self.origin}: {access}{stale}, {self._pace()}, {self.refused} refused", *marks])
+
+
+class _Pace(TypedDict):
+    host: str
+    origins: tuple[str, ...]
+    visits: int
+    bytes_read: int
+    last_visit_at: float | None
+    next_allowed_at: float
+    blocked_until_at: float | None
+    failures: int
+    latency: float | None
+    delay: float
+    waiting: int
+    open_turns: int
+
+
+def _pace_of(host: Host, now: float, next_allowed_at: float) -> _Pace:
+    return _Pace(
+        host=host.key,
+        origins=tuple(paced.origin.text for paced in host.origins),
+        visits=host.visits,
+        bytes_read=host.bytes_read,
+        last_visit_at=host.snapshot().last_visit_at,
+        next_allowed_at=next_allowed_at,
+        blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+        failures=host.failures,
+        latency=host.latency,
+        delay=host.delay,
+        waiting=host.waiting,
+        open_turns=len(host.open),
+    )
+
+
+def _marks(**until_at: float | None) -> list[str]:
+    return [
+        name.replace("_", " ")
+        + (f" until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else "")
+        for name, at in until_at.items()
+        if at is not None
+    ]

@@ -13,7 +13,7 @@ from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
-from robotgate.sites.record import RobotsRecord, Standing, is_answered, retry_delay, standing
+from robotgate.sites.record import RobotsRecord, Standing, is_answered, is_fresh, retry_delay, standing
 from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
@@ -218,6 +218,14 @@ def ruling_of(
         fresh_until_at=fresh_until_at,
         token=token,
     )
+
+
+def is_closed_unread(site: Site, now: float) -> bool:
+    """Whether a site is closed now only because its robots.txt cannot be read. No rules are read."""
+    record, options = site.record, site.options
+    if record is None or is_answered(record) or options.ignore_robots or not is_fresh(record, now):
+        return False
+    return standing(record, options.status_policy, now)[0] is Standing.CLOSED
 
 
 def refresh_at(record: RobotsRecord, recheck: Recheck | None) -> float:

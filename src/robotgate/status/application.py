@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
-    from robotgate.observe.views import HostView
+    from robotgate.observe.views import OriginView
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.web.turns import Turns
@@ -117,8 +117,8 @@ class StatusPage:
         """The next message for a reader.
 
         Args:
-            query: which hosts; None for the page of one host.
-            host: its origin.
+            query: which origins; None for the page of one.
+            host: that one.
 
         Raises:
             GateClosedError: the gate is not open.
@@ -142,11 +142,11 @@ class StatusPage:
         else:
             page, rows = self._survey.pages[query], list[Json]()
             for site in page.sites:
-                # It may have been evicted since the hosts were sorted.
+                # It may have been evicted since they were sorted.
                 if turns.sites.get(site.key) is site:
                     rows.append(_row(site, self._survey.view(turns, site)))
                     await asyncio.sleep(0)
-            message["hosts"] = {
+            message["origins"] = {
                 "matches": page.matches,
                 "page": query.page,
                 "pages": min(max(math.ceil(page.matches / PAGE), 1), MAX_PAGES),
@@ -204,7 +204,7 @@ class StatusPage:
         turns = self._gate.middleware.turns
         site = None if turns is None else turns.sites.get(request.query.get("host", ""))
         if site is None or site.record is None:
-            raise web.HTTPNotFound(text="No robots.txt of this host is in memory.")
+            raise web.HTTPNotFound(text="No robots.txt of this origin is in memory.")
         lines = readable(site.record.body).splitlines()
         shown: list[Json] = [line.decode("utf-8", "replace") for line in lines[:MAX_LINES]]
         return web.json_response({"lines": shown, "left_out": len(lines) - len(shown)})
@@ -220,7 +220,7 @@ class StatusPage:
             origin, seconds = Origin.of(str(asked["host"])), asked.get("seconds")
             until_at = math.inf if seconds is None else turns.scheduler.now() + float(seconds)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise web.HTTPBadRequest(text="Name the host by its origin, and seconds by a number.") from error
+            raise web.HTTPBadRequest(text="Name the origin, and seconds by a number.") from error
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         try:
             match request.path.rpartition("/")[2]:
@@ -260,10 +260,11 @@ def _query(request: web.Request) -> Query:
     return Query(order, request.query.get("search", "").strip().lower()[:MAX_SEARCH], int(page[:4]))
 
 
-def _row(site: Site, view: HostView) -> dict[str, Json]:
+def _row(site: Site, view: OriginView) -> dict[str, Json]:
     row: dict[str, Json] = {
         name: min(value, NEVER) if isinstance(value, float) else value for name, value in asdict(view).items()
     }
+    del row["origins"]
     row["access"] = None if view.access is None else view.access.value
     row["failing"] = failures(site)
     row["outage"] = site.outage if site.circuit.outages else None

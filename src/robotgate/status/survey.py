@@ -1,4 +1,4 @@
-"""The hosts of a gate, counted and sorted for pages of 50, some hundred hosts at a time between other tasks."""
+"""The origins of a gate, counted and sorted for pages of 50, some hundred at a time between other tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from robotgate.observe.views import GateStats, HostView, count_hosts, count_origins
+from robotgate.observe.views import GateStats, OriginView, count_hosts, count_origins
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -26,11 +26,11 @@ PAGE: Final = 50
 MAX_PAGES: Final = 20
 """Later pages are not shown: search instead."""
 SLICE: Final = 400
-"""Hosts between two turns of other tasks: a fraction of a millisecond."""
+"""Origins between two turns of other tasks: a fraction of a millisecond."""
 MAX_READ: Final = 500
 """Views with rules that nothing uses which are kept."""
 MAX_SHARE: Final = 0.01
-"""The share of the event loop's time that passes over all hosts take. With more hosts, there are fewer passes."""
+"""The share of the event loop's time that passes over all origins take. With more, there are fewer passes."""
 READ_ANEW: Final = ("access", "checked_at", "fresh_until_at", "stale")
 """What a view has from such rules."""
 READ_AGE: Final = 60.0
@@ -56,12 +56,12 @@ ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
     "visits": lambda site, _: site.host.visits,
     "refused": lambda site, _: site.refused,
 }
-"""By what hosts may be sorted, the largest first; the value at an instant."""
+"""By what origins may be sorted, the largest first; the value at an instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which hosts a page shows."""
+    """Which origins a page shows."""
 
     order: str
     """Of `ORDERS`."""
@@ -71,22 +71,22 @@ class Query:
 
 
 class Ranking:
-    """The first hosts of one query, of those added so far."""
+    """The first origins of one query, of those added so far."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.matches = 0
-        """Hosts that the search finds, on all pages."""
+        """Origins that the search finds, on all pages."""
         self._limit = (query.page + 1) * PAGE
         self._best: list[tuple[float, Site]] = []
 
     def add(self, sites: list[Site], now: float) -> None:
-        """Look at some more hosts."""
+        """Look at some more origins."""
         value, search, best = ORDERS[self.query.order], self.query.search, self._best
         if search:
             sites = [site for site in sites if search in site.key]
         self.matches += len(sites)
-        # Among equal values, the hosts that came earlier stay.
+        # Among equal values, the origins that came earlier stay.
         floor = best[-1][0] if len(best) == self._limit else -1.0
         found = [(at, site) for site in sites if (at := value(site, now)) > floor]
         if found:
@@ -94,30 +94,30 @@ class Ranking:
 
     @property
     def sites(self) -> list[Site]:
-        """The hosts of the page."""
+        """The origins of the page."""
         return [site for _, site in self._best[self.query.page * PAGE :]]
 
 
 class Survey:
-    """Counts the hosts of one gate, and finds those of each query."""
+    """Counts the hosts and origins of one gate, and finds the origins of each query."""
 
     def __init__(self, gate: RobotGate) -> None:
         self._read = lru_cache(maxsize=MAX_READ)(lambda record, _: gate.host(record.origin.text))
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
-        """The hosts of each query of the last pass."""
+        """The origins of each query of the last pass."""
         self._lock = asyncio.Lock()
         self._due_at = 0.0
         self._busy = 0.0
-        """Seconds of processor time that the last pass over all hosts took."""
+        """Seconds of processor time that the last pass over all took."""
 
     async def update(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
-        """Count the hosts, and find those of a query.
+        """Count hosts and origins, and find the origins of a query.
 
         The last result is used again until another is due, or the query is new.
 
         Args:
-            queries: those of all readers: one pass over the hosts serves them all.
+            queries: those of all readers: one pass serves them all.
         """
         loop = asyncio.get_running_loop()
         async with self._lock:
@@ -138,7 +138,7 @@ class Survey:
             counts += count_hosts(hosts, now)
         async for sites in self._sliced(turns.sites):
             counts += count_origins(sites, now)
-            # As `RobotGate.hosts`: those whose rules are in memory.
+            # Those whose rules are in memory.
             known = [
                 site
                 for site in sites
@@ -158,7 +158,7 @@ class Survey:
             await asyncio.sleep(0)
             began = time.thread_time()
 
-    def view(self, turns: Turns, site: Site) -> HostView:
+    def view(self, turns: Turns, site: Site) -> OriginView:
         """Return what `RobotGate.host` returns. Rules that nothing uses are read from their file once a minute at most.
 
         Raises:
@@ -166,7 +166,7 @@ class Survey:
         """
         now = turns.scheduler.now()
         due_at = now + turns.scheduler.wait_time(site)
-        view = HostView.of(site, site.ruling, now=now, next_allowed_at=due_at)
+        view = OriginView.of_site(site, site.ruling, now=now, next_allowed_at=due_at)
         if site.ruling is not None or site.record is None:
             return view
         read = self._read(site.record, now // READ_AGE)

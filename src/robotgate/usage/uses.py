@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from robotgate.errors import DisallowedError, ResponseTooLargeError, RobotGateError, UsageError
+from robotgate.errors import (
+    DisallowedError,
+    ProxyUnavailableError,
+    ResponseTooLargeError,
+    RobotGateError,
+    UsageError,
+)
 from robotgate.options import StatusPolicy
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import MAX_REDIRECTS, Outcome, outcome_of
@@ -128,6 +134,7 @@ class Uses:
             InvalidURLError: not an absolute http or https URL.
             NestedTurnError: the request needs a turn that this task holds.
             GateClosedError: the gate was closed.
+            ProxyUnavailableError: a proxy failed, of which nothing is recorded.
             StoreError: the store failed.
         """
         site, flights = self._cache.site_at(url)[0], self._cache.flights
@@ -179,6 +186,8 @@ class Uses:
             return FetchResult(
                 Outcome.LOST, Failure(f"longer than {size:,} bytes, so it is not read"), url
             ), True
+        except ProxyUnavailableError:
+            raise
         except (aiohttp.ClientError, OSError) as error:
             failure = Failure(f"it could not be had: {type(error).__name__}")
             return FetchResult(Outcome.FAILURE, failure, url), not isinstance(error, RobotGateError)

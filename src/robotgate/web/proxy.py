@@ -100,7 +100,8 @@ def fault_of_answer(
         return None
     squid = headers.get("X-Squid-Error")
     # A site that Squid stands before has another Via, and one that asks for a pause gets it.
-    if squid is None or "," in headers.get("Via", "") or "Retry-After" in headers:
+    via = headers.getall("Via", ()) if isinstance(headers, MultiMapping) else (headers.get("Via", ""),)
+    if squid is None or "," in ",".join(via) or "Retry-After" in headers:
         return None
     return f"{_named(proxy)} answers {status} in the site's place ({squid})"[:MAX_FAULT]
 
@@ -120,6 +121,9 @@ def fault_of_error(
         proxy: what the request went through; None: nothing that is known.
         connector: that of the request. One for SOCKS has a proxy of its own.
     """
+    if proxy is None and (name := getattr(connector, "_proxy_host", None)) is not None:
+        # aiohttp-socks has no public name for it.
+        proxy = f"{name}:{getattr(connector, '_proxy_port', '')}"
     kinds = (*type(error).__mro__, *type(error.__cause__).__mro__)
     is_named = any(_OF_PROXIES.search(kind.__name__) for kind in kinds)
     if isinstance(error, aiohttp.ClientConnectorError) and host is not None:
@@ -129,9 +133,6 @@ def fault_of_error(
         is_named = not isinstance(error, TimeoutError) or isinstance(error, aiohttp.ConnectionTimeoutError)
     if not is_named:
         return None
-    if proxy is None and (name := getattr(connector, "_proxy_host", None)) is not None:
-        # aiohttp-socks has no public name for it.
-        proxy = f"{name}:{getattr(connector, '_proxy_port', '')}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         text = f"answers {error.status} {error.message} in the site's place"
     else:

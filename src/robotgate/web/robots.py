@@ -119,7 +119,9 @@ class AiohttpFetcher:
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
                 return answer_of(response.status, response.headers, body, now=self.clock.now())
         except _AnotherAttemptError as error:
-            return Failure(str(error), is_stale=True, is_of_proxy=proxy_of(anonymous.route) is not None)
+            through = proxy_of(anonymous.route)
+            who = "the server" if through is None else f"the proxy {through}"
+            return Failure(f"{who} {error}", is_stale=True, is_of_proxy=through is not None)
         except NonPublicAddressError as error:
             return Failure(error.problem, is_non_public=True)
         except Exception as error:
@@ -153,7 +155,7 @@ class _Anonymous:
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         if self._is_sent:
-            raise _AnotherAttemptError("the server closed the connection before it answered")
+            raise _AnotherAttemptError("closed the connection before it answered")
         self._is_sent = True
         self.route = Route.of_request(request)
         for name in {*map(str.lower, request.headers)} - self._needed:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Visit, Web
 
-    from robotgate import HostView, RobotGate
+    from robotgate import OriginView, RobotGate
 
 HOSTS: Final = 50
 HOST_NAMES: Final = [f"{number}.example" for number in range(HOSTS)]
@@ -153,7 +153,7 @@ async def test_fifty_hosts(web: Web, open_gate: OpenGate, door: str, plan: Plan)
     assert {visit.url for visit in web.visits} >= result.served
 
 
-def check_accounts(view: HostView, visits: Sequence[Visit], crawl: Crawl) -> None:
+def check_accounts(view: OriginView, visits: Sequence[Visit], crawl: Crawl) -> None:
     """Nothing is left behind in a host's lane, and what it counted is what its server saw."""
     assert (view.waiting, view.open_turns) == (0, 0)
     if crawl.gave_up_at:

@@ -162,7 +162,7 @@ async def test_nobody_asks_and_nothing_is_fetched() -> None:
         await sleep_until(DAY - 1)
         assert gate.host(URL).checked_at == 0.0
         assert gate.wait_time(URL) == 0.0
-        assert [view.origin for view in gate.hosts()] == [SITE]
+        assert [view.origin for view in gate.origins()] == [SITE]
         await sleep_until(3 * DAY)
     assert site.asked_at == [0.0]
 

@@ -91,7 +91,7 @@ async def test_answers_are_the_same_after_a_while() -> None:
             assert gate.allowed_nowait(private) is False
             await asyncio.sleep(IDLE)
             assert (await gate.check(private)).access is AccessResult.SUCCESSFUL
-            assert [view.origin for view in gate.hosts()] == [SITE]
+            assert [view.origin for view in gate.origins()] == [SITE]
         assert len(fetcher.requests) == 1
 
 

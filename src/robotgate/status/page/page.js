@@ -8,7 +8,9 @@ const ORDERS = {
   waiting: "Waiting", blocked: "Blocked", slow: "Slow", failing: "Failing", visits: "Most visited", refused: "Refused",
 };
 const NAMES = { visits: "Requests", bytes_read: "Read", refused: "Refused", waiting: "Waiting", open_turns: "Under way" };
-const ACCESS = { excluded: "nothing allowed", open: "all allowed", controlled: "some allowed" };
+const ACCESS = {
+  excluded: "nothing allowed", open: "all allowed", controlled: "some allowed", unreachable: "cannot be read",
+};
 
 const samples = Object.fromEntries(Object.keys(NAMES).map((name) => [name, [0]]));
 let before = null;
@@ -71,6 +73,9 @@ function stateOf(row) {
     const why = row.outage ? ` (${row.outage})` : "";
     return ["down", "cannot be reached", `cannot be reached${why}; next try ${coming(row.unreachable_until_at)}`];
   }
+  if (row.access === "unreachable") {
+    return ["down", "robots.txt cannot be read", "its robots.txt cannot be read, so nothing is fetched"];
+  }
   if (row.blocked_until_at !== null) {
     return ["paused", "asked for a pause", `asked for a pause ${until(row.blocked_until_at)}`];
   }
@@ -120,7 +125,7 @@ function line(svg, samples) {
 }
 
 const COLUMNS = [
-  { head: "Host", kind: "name" },
+  { head: "Origin", kind: "name" },
   { head: "State", kind: "state", order: "blocked" },
   { head: "Waiting", kind: "number", order: "waiting", text: (row) => count(row.waiting), zero: (row) => !row.waiting },
   { head: "Next due", kind: "number", label: "Due", text: (row) => coming(row.next_allowed_at) },
@@ -224,7 +229,7 @@ function show(message) {
   sample(message.stats);
   showTotals(message);
   if (message.host) showHost(message.host, message.controls);
-  else showHosts(message.hosts);
+  else showOrigins(message.origins);
 }
 
 function sample(stats) {
@@ -258,11 +263,14 @@ function showTotals({ stats, answers, refusals, agent, store_up }) {
   put($("open_turns-rate"), count(stats.open_turns));
   put($("open_turns-total"), stats.open_turns === 1 ? "request" : "requests");
   put($("hosts-count"), count(stats.hosts));
-  const standing = [
-    [stats.hosts_blocked, "asked for a pause"], [stats.origins_unreachable, "unreachable"],
-    [stats.origins_blocked, "blocked by you"], [stats.origins - stats.origins_known, "without robots.txt yet"],
-  ].filter(([number]) => number).map(([number, what]) => `${count(number)} ${what}`);
-  put($("hosts-total"), standing.join(", ") || "none in trouble");
+  put($("origins-count"), count(stats.origins));
+  const standing = (states) =>
+    states.filter(([number]) => number).map(([number, what]) => `${count(number)} ${what}`).join(", ");
+  put($("hosts-total"), standing([[stats.hosts_blocked, "asked for a pause"]]) || "none asked for a pause");
+  put($("origins-total"), standing([
+    [stats.origins_unreachable, "unreachable"], [stats.origins_blocked, "blocked by you"],
+    [stats.origins - stats.origins_known, "without robots.txt yet"],
+  ]) || "none in trouble");
   const items = [
     ...Object.entries(answers).sort().map(([what, number]) => [what.replace("page", "pages").replace("robots", "robots.txt").replace("none", "no answer"), number]),
     ...Object.entries(refusals).sort().map(([what, number]) => [`refused: ${what.replaceAll("_", " ")}`, number]),
@@ -286,7 +294,7 @@ function replace(list, items) {
   }
 }
 
-function showHosts({ matches, page, pages, rows }) {
+function showOrigins({ matches, page, pages, rows }) {
   const body = $("rows");
   const known = new Map([...body.children].map((row) => [row.dataset.origin, row]));
   const focused = body.contains(document.activeElement) ? document.activeElement : null;
@@ -308,7 +316,7 @@ function showHosts({ matches, page, pages, rows }) {
   $("hosts").removeAttribute("aria-busy");
   $("hosts").hidden = !rows.length;
   $("empty").hidden = Boolean(rows.length);
-  put($("empty"), search ? `No host has “${search}” in its name.` : "No robots.txt is known yet.");
+  put($("empty"), search ? `No origin has “${search}” in its name.` : "No robots.txt is known yet.");
   const first = page * 50;
   put($("place"), rows.length ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(matches)}` : "");
   enable($("previous"), page > 0, $("next"));
