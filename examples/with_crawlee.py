@@ -23,7 +23,11 @@ async def main(options: argparse.Namespace) -> None:
 
     async with RobotGate("ExampleCrawlee/1.0", contact=options.contact) as gate:
         client = GateHttpClient(gate, on_skipped_request=skipped)
-        crawler = HttpCrawler(http_client=client, navigation_timeout=timedelta(hours=1))  # type: ignore[call-arg]
+        crawler = HttpCrawler(
+            http_client=client,
+            navigation_timeout=timedelta(hours=1),  # type: ignore[call-arg]
+            retry_on_blocked=False,
+        )
 
         @crawler.router.default_handler
         async def visit(context: HttpCrawlingContext) -> None:

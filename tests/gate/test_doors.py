@@ -17,6 +17,7 @@ from robotgate import DisallowedError, RobotGate, StoreError
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
+    from yarl import URL
 
     from robotgate.web.fetch import RequestOptions
 
@@ -124,6 +125,37 @@ async def test_turn_for_each_hop_is_the_clients_to_take(
         async with gate.turn(f"{SITE}{response.headers['Location']}"):
             raise AssertionError
     assert web.count(PRIVATE) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class .* is discouraged:DeprecationWarning")
+@pytest.mark.parametrize(("door", "turns"), [("session", 3), ("middleware", 1)])
+async def test_page_from_a_cache_takes_a_turn_where_the_session_is_the_gates(
+    web: Web, open_gate: OpenGate, door: str, turns: int
+) -> None:
+    """The gate asks the session after the wait; its middleware is asked only for what is sent."""
+    kept: dict[str, aiohttp.ClientResponse] = {}
+
+    class Caching(aiohttp.ClientSession):
+        """Keeps every page, as the session of aiohttp-client-cache does."""
+
+        async def _request(self, method: str, str_or_url: str | URL, **_: object) -> aiohttp.ClientResponse:
+            url = str(str_or_url)
+            if url not in kept:
+                kept[url] = await super()._request(method, str_or_url)
+            return kept[url]
+
+    if door == "session":
+        async with Caching(connector=web.connector()) as session:
+            gate = await open_gate(session=session, delay=DELAY)
+            for _ in range(3):
+                await gate.fetch(PAGE)
+    else:
+        gate = await open_gate(delay=DELAY)
+        async with Caching(connector=web.connector(), middlewares=[gate.middleware]) as session:
+            for _ in range(3):
+                await (await session.get(PAGE)).read()
+    assert web.urls == [ROBOTS, PAGE]
+    assert gate.host(PAGE).visits == 1 + turns
 
 
 @pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])

@@ -41,7 +41,12 @@ class Crawl:
     """One crawler, and what its callbacks were told."""
 
     def __init__(
-        self, gate: RobotGate, *, respect: bool = False, proxies: ProxyConfiguration | None = None
+        self,
+        gate: RobotGate,
+        *,
+        respect: bool = False,
+        proxies: ProxyConfiguration | None = None,
+        retry_on_blocked: bool = True,
     ) -> None:
         self.pages: dict[str, bytes] = {}
         self.skipped: list[str] = []
@@ -49,6 +54,7 @@ class Crawl:
         self.crawler = HttpCrawler(
             http_client=GateHttpClient(gate, on_skipped_request=self.skip),
             respect_robots_txt_file=respect,
+            retry_on_blocked=retry_on_blocked,
             proxy_configuration=proxies,  # type: ignore[arg-type]  # Its annotation leaves None out.
             navigation_timeout=timedelta(hours=1),  # type: ignore[call-arg]  # Not in its annotations.
             max_request_retries=1,
@@ -113,6 +119,18 @@ async def test_rules_in_other_forms_are_obeyed(
     await crawl.run(f"{SITE}/page", f"{SITE}/private")
     assert list(crawl.pages) == [f"{SITE}/page"]
     assert crawl.skipped == [f"{SITE}/private"]
+
+
+@pytest.mark.parametrize(("retry_on_blocked", "count"), [(False, 1), (True, 10)])
+async def test_a_forbidden_page_is_asked_for_once(
+    gate: RobotGate, web: Web, *, retry_on_blocked: bool, count: int
+) -> None:
+    """With the option that docs/crawlee.md names; Crawlee would ask for it with session after session."""
+    web.serve(f"{SITE}/page", status=403)
+    crawl = Crawl(gate, retry_on_blocked=retry_on_blocked)
+    await crawl.run(f"{SITE}/page")
+    assert web.count(f"{SITE}/page") == count
+    assert list(crawl.failed) == [f"{SITE}/page"]
 
 
 async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> None:
