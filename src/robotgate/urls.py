@@ -139,7 +139,9 @@ def parse_url(url: str) -> URL:
     """
     given: object = url
     if not isinstance(given, str):
-        raise InvalidURLError(reprlib.repr(given), f"a URL is a str or a yarl.URL, not of {type(given)}")
+        raise InvalidURLError(
+            reprlib.repr(given), f"a URL is a str or a yarl.URL, not a {type(given).__name__}"
+        )
     if not PLAIN_URL.fullmatch(url):
         url = _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", url)
         if CONTROL_OR_EDGE_BLANK.search(url):
