@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -79,6 +80,28 @@ async def test_connections_that_break(redis: RedisServer) -> None:
     assert_polite(site, fleet)
     assert set(site.robots_requests.values()) == {1}
     assert proxy.connections > 2 * WORKERS
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_frozen(redis: RedisServer) -> None:
+    """For longer than all leases: nothing is lost, so the fleet goes on when it is back, not a lease later."""
+    lease = 10.0
+    fewer = [replace(order, lease=lease) for order in orders(redis.url, 0)]
+    async with (
+        Site(takes=ANSWER) as site,
+        Fleet([replace(order, port=site.port) for order in fewer]) as fleet,
+    ):
+        await fleet.pages(TOTAL // 3)
+        redis.pause()
+        await asyncio.sleep(1.3 * lease)
+        before = len(site.visits)
+        back_at = time.monotonic()
+        redis.resume()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert set(site.robots_requests.values()) == {1}
+    first = {visit.host: visit.came_at for visit in reversed(site.visits[before:])}
+    assert max(first.values()) < back_at + lease
 
 
 @pytest.mark.slow

@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from redis.asyncio import Redis
 from tests.redis_proxy import Proxy
 from tests.redis_server import RedisServer
-from tests.stores.redis_parts import KEY, LEASE, NOW, RECORD, admin, becomes, run, worker
+from tests.stores.redis_parts import KEY, LEASE, NOW, RECORD, Worker, admin, becomes, run, worker
 
 from robotgate import HostState, StoreError
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
@@ -19,8 +20,6 @@ from robotgate.stores.redis import RedisStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from tests.stores.redis_parts import Worker
 
 PREFIX = "robotgate:"
 
@@ -311,6 +310,71 @@ async def test_closing_while_lost_ends_soon(server: RedisServer, caplog: pytest.
             await waiting
         assert "could not be ended" in caplog.text
     assert not [task for task in asyncio.all_tasks() if "redis" in repr(task.get_coro())]
+
+
+class FaultyClient(Redis):
+    """A client with an error of its own code, as redis-py's have it when a cluster fails over."""
+
+    error: Exception | None = None
+
+    async def execute_command(self, *words: object, **options: object) -> object:
+        """Run a command, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return await super().execute_command(*words, **options)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AttributeError("'NoneType' object has no attribute 'writelines'"),
+        asyncio.IncompleteReadError(b"", 2),
+        RuntimeError("the transport is closed"),
+        KeyError(3999),
+    ],
+)
+async def test_whatever_the_client_raises_is_a_lost_server(
+    server: RedisServer, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again, and the log has the error with its traceback, once."""
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    async with FaultyClient.from_url(server.url) as client:
+        store = RedisStore(client, prefix=PREFIX, lease=LEASE, patience=60)
+        one = Worker(store, await store.session())
+        client.error = error
+        waiting = one.ask()
+        await one.told(Lost)
+        with pytest.raises(StoreError, match=f"redis-py fails \\({type(error).__name__}: "):
+            await store.origins()
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        client.error = None
+        assert (await waiting).lease.is_valid()
+        await one.told(Recovered)
+        one.hearing.cancel()
+        await store.aclose()
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is not None
+    assert record.exc_info[1].__cause__ is error
+    assert problems == []
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-ttl", "noeviction"])
+async def test_a_server_that_may_evict_keys_is_told_of(
+    server: RedisServer, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the name of its policy, once for each store, when the store is opened or a gate joins it."""
+    async with admin(server) as client:
+        await client.config_set("maxmemory-policy", policy)
+    async with RedisStore(server.url) as store:
+        await (await store.session()).aclose()
+    async with worker(server.url, PREFIX):
+        pass
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == (0 if policy == "noeviction" else 2)
+    assert all(f"maxmemory-policy is {policy}" in warning for warning in warnings)
 
 
 async def test_a_store_without_its_server(server: RedisServer) -> None:

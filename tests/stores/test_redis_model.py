@@ -222,6 +222,45 @@ def test_script_and_model_agree(every_server: RedisServer, seed: int) -> None:
             fleet.step()
 
 
+def test_the_server_was_frozen(every_server: RedisServer) -> None:
+    """No session has ended, and no grant: leases are valid again with the first reply, a host that is handed on goes to
+    the first in line, and a host that has waited for longer than its delay is due.
+    """
+    with redis.Redis.from_url(every_server.url) as client:
+        client.flushdb()
+        client.config_resetstat()
+        server = Medium(client)
+        owner, other = Member("owner"), Member("other")
+        now = START + 2 * EXPIRY
+
+        def talk(member: Member) -> list[Item]:
+            return member.receive(server.exchange(member.request(now=now), now=now, sent_at=now))[0]
+
+        for key in KEYS[:2]:
+            owner.want(key)
+        for member in (owner, other, owner):
+            talk(member)
+        hold = owner.holds["a.example"]
+        owner.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 2.0))
+        other.want("a.example")
+        talk(owner)
+        now += BEAT
+        for member in (owner, other):
+            talk(member)
+        now += 25.0
+        assert not owner.is_valid(hold, now=now)
+        other.want("b.example")
+        (item,) = talk(other)
+        assert item.key == "b.example"
+        assert item.state is not None
+        assert max(item.state.last_visit_at or 0.0, not_before(item.state)) <= now - 2.0
+        talk(owner)
+        assert owner.is_valid(hold, now=now)
+        owner.leave("a.example", HostState(last_visit_at=now, next_allowed_at=now + 2.0))
+        talk(owner)
+        assert [item.key for item in talk(other)] == ["a.example"]
+
+
 @pytest.mark.parametrize("seconds", [3600.0, -3600.0])
 def test_the_servers_clock_is_set(every_server: RedisServer, seconds: float) -> None:
     """Whoever holds a host holds it on; all others count as visited a little later, and wait no longer for it."""
