@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.grants_model import LosingGrants
 
 from robotgate import HostState
+from robotgate.stores.codec import moved
 from robotgate.stores.grants import (
     BEAT,
     EXPIRY,
@@ -68,6 +69,8 @@ class Fleet(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
+        self.ahead = 0.0
+        """Seconds by which the medium's clock is ahead of the true time."""
         self.epochs = count(1)
         self.medium = LosingGrants("epoch 0")
         self.dumps = [deepcopy(self.medium)]
@@ -199,17 +202,25 @@ class Fleet(RuleBasedStateMachine):
         self._receive(crawler, self._exchange(crawler.member.request(now=self.now + crawler.offset)))
 
     def _exchange(self, request: Request) -> Reply:
-        self.medium.expire(self.now)
+        now = self.now + self.ahead
+        request = replace(
+            request,
+            leaves=tuple(
+                replace(leave, state=leave.state and moved(leave.state, self.ahead)) for leave in request.leaves
+            ),
+        )
+        self.medium.expire(now)
         before = {key: self._line_of(key) for key in KEYS}
         left = {leave.key for leave in request.leaves} | set(request.withdrawals) | set(request.claims)
-        reply = self.medium.exchange(request, now=self.now)
+        reply = self.medium.exchange(request, now=now)
         for key in KEYS:
             line = self._line_of(key)
             if key not in left and not request.is_last:
                 assert line[: len(before[key])] == before[key], "somebody lost the place in the line"
             elif before[key] and line and request.session == before[key][0] and line[0] != before[key][0]:
                 assert line[0] == before[key][1], "granted out of turn"
-        return reply
+        items = (replace(item, state=item.state and moved(item.state, -self.ahead)) for item in reply.items)
+        return replace(reply, items=tuple(items))
 
     def _receive(self, crawler: Crawler, reply: Reply) -> None:
         for item in crawler.member.receive(reply)[0]:
@@ -237,6 +248,18 @@ class Fleet(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         """Time passes."""
         self.now += seconds
+
+    @rule(seconds=st.sampled_from((EXPIRY, 1.25 * EXPIRY, 1000.0)))
+    def freeze(self, seconds: float) -> None:
+        """The medium does not run for a while; what is sent to it then is processed later, or lost."""
+        self.now += seconds
+        self.visit()
+
+    @precondition(lambda self: self.medium.sessions)
+    @rule(seconds=st.sampled_from((1.25 * EXPIRY, 1000.0)))
+    def set_clock(self, seconds: float) -> None:
+        """The medium's clock is set forward, by so much that the medium takes it for silence."""
+        self.ahead += seconds
 
     @rule(name=names, seconds=st.sampled_from((1.0, LEASE, EXPIRY, 2 * EXPIRY)))
     def suspend(self, name: int, seconds: float) -> None:
@@ -269,13 +292,13 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         """The medium forgets everything."""
-        self.medium.lose(f"epoch {next(self.epochs)}", now=self.now, forgets_hosts=True)
+        self.medium.lose(f"epoch {next(self.epochs)}", now=self.now + self.ahead, forgets_hosts=True)
 
     @rule(pick=st.integers(0, 30))
     def restore(self, pick: int) -> None:
         """The medium starts from an old dump."""
         self.medium = deepcopy(self.dumps[pick % len(self.dumps)])
-        self.medium.lose(f"epoch {next(self.epochs)}", now=self.now, forgets_hosts=False)
+        self.medium.lose(f"epoch {next(self.epochs)}", now=self.now + self.ahead, forgets_hosts=False)
 
     # What must hold.
 
@@ -354,6 +377,8 @@ def _live(chance: random.Random) -> None:
         (1, lambda *_: fleet.dump()),
         (1, lambda *_: fleet.flush()),
         (1, lambda *_: fleet.restore(chance.randrange(31))),
+        (1, lambda *_: fleet.freeze(chance.choice((EXPIRY, 1.25 * EXPIRY, 1000.0)))),
+        (1, lambda *_: fleet.medium.sessions and fleet.set_clock(chance.choice((1.25 * EXPIRY, 1000.0)))),
     ]
     weights = [weight for weight, _ in steps]
     for _, step in chance.choices(steps, weights, k=300):
