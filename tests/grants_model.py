@@ -11,8 +11,8 @@ from robotgate.stores.grants import EXPIRY, ROBOTS, Grants, no_earlier, not_befo
 class LosingGrants(Grants):
     """Until `EXPIRY` after a loss only claims are granted. Of a host that was lost only instants are taken in.
 
-    Where no session sends anything for `EXPIRY`, the medium may have been frozen, or its clock set forward: that ends no
-    session, and makes no visit longer ago.
+    Where no session sends anything for `EXPIRY`, the medium may have been frozen, or its clock set forward: that ends
+    no session, and makes no visit longer ago.
     """
 
     def __init__(self, epoch: str) -> None:

@@ -206,7 +206,8 @@ class Fleet(RuleBasedStateMachine):
         request = replace(
             request,
             leaves=tuple(
-                replace(leave, state=leave.state and moved(leave.state, self.ahead)) for leave in request.leaves
+                replace(leave, state=leave.state and moved(leave.state, self.ahead))
+                for leave in request.leaves
             ),
         )
         self.medium.expire(now)

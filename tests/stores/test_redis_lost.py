@@ -339,7 +339,7 @@ async def test_whatever_the_client_raises_is_a_lost_server(
     """It is tried again, and the log has the error with its traceback, once."""
     problems: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-    async with FaultyClient.from_url(server.url) as client:
+    async with FaultyClient(port=server.port) as client:
         store = RedisStore(client, prefix=PREFIX, lease=LEASE, patience=60)
         one = Worker(store, await store.session())
         client.error = error

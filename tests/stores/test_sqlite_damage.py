@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import run
 from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, change
+from tests.waiting import until
 
 from robotgate import Origin, SQLiteStore, StoreError, WhenLost
 from robotgate.stores.sqlite import database, tables
@@ -51,11 +52,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             await store.save_hosts(dict.fromkeys((HOST, *HOSTS), STATE))
             session.publish_block("*.blocked.example", NOW * 2)
             waiting = [asyncio.create_task(neighbour.obtain(host)) for host in HOSTS[:3]]
-            await store.load_host(HOST)
-            while not {host for host in HOSTS[:3] if host in neighbour.member.wants} or (
-                neighbour.member.has_to_send or session.member.has_to_send
-            ):
-                await asyncio.sleep(0.01)
+            await until(lambda: not (session.member.has_to_send or neighbour.member.has_to_send))
             for file in path.parent.iterdir():
                 shutil.copy(file, folders[1])
             for task in waiting:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sqlite3
 import uuid
 from collections import Counter
 from functools import partial
@@ -22,6 +21,7 @@ from robotgate.stores.sqlite.tables import FileClock, Moment
 
 if TYPE_CHECKING:
     import os
+    import sqlite3
     from collections.abc import Callable, Mapping
 
     from robotgate.clock import Clock
