@@ -42,7 +42,7 @@ RECORD: Final = RobotsRecord(
 COMMANDS: Final = (
     *("evalsha", "eval", "select", "client|setinfo", "ping", "scan"),
     *("time", "info", "exists", "get", "set", "del", "pexpire", "incr"),
-    *("zadd", "zcard", "zscore", "zrem", "zrangebyscore", "sadd", "srem", "spop", "smembers"),
+    *("zadd", "zscore", "zrem", "zrangebyscore", "sadd", "srem", "spop", "smembers"),
     *("hget", "hset", "hdel", "hgetall"),
 )
 """The commands that a user needs: SELECT for another database than 0, PING for the health check, SCAN for lists. In a

@@ -190,6 +190,24 @@ async def test_full_disk_spoils_no_file(tmp_path: Path, when_lost: WhenLost) -> 
         await works(store)
 
 
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_system_that_opens_nothing(
+    path: Path, when_lost: WhenLost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory cannot be used in place of the file, either, that is an error of the file, too."""
+
+    def refuse(*_: object, **__: object) -> sqlite3.Connection:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with SQLiteStore(path, when_lost=when_lost, clock=HandClock()) as store:
+        away = path.rename(path.with_name("away"))
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite3, "connect", refuse)
+            await refuses(store, "No space left on device.*; free some space")
+        away.replace(path)
+        await works(store)
+
+
 @posix
 @pytest.mark.parametrize("when_lost", WhenLost)
 async def test_full_disk_at_the_beginning(tmp_path: Path, when_lost: WhenLost) -> None:

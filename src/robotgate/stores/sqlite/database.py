@@ -216,9 +216,7 @@ class Database:
             except FAULTS as error:
                 self._drop()
                 self.lost = explained(self.path, error)
-                if self._spare is None and self._fill_spare is not None:
-                    self._spare = sqlite3.connect(":memory:", isolation_level=None)
-                    self._fill_spare(self._spare, self.lost)
+                self._open_spare(self.lost)
                 self._retry_at = time.monotonic() + RETRY_DELAY
                 if self._spare is None or needs_file:
                     raise StoreError(*self.lost.args) from error
@@ -273,6 +271,14 @@ class Database:
             # Closing rolls the transaction back.
             with suppress(sqlite3.Error):
                 connection.close()
+
+    def _open_spare(self, lost: StoreError) -> None:
+        if self._spare is None and self._fill_spare is not None:
+            try:
+                self._spare = sqlite3.connect(":memory:", isolation_level=None)
+                self._fill_spare(self._spare, lost)
+            except (sqlite3.Error, OSError):
+                self._drop_spare()
 
     def _drop_spare(self) -> None:
         spare, self._spare = self._spare, None
