@@ -336,3 +336,19 @@ def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) ->
     assert ("hang", "fetched", 2) in _rows(rows)
     assert {name for name, outcome, _ in _rows(rows) if outcome == "fetched"} == {"hang", "a", "b"}
     assert run(*lines, "--resume", *urls[1:-1]).status == 0
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["407", "down"])
+def test_a_proxy_that_fails_is_no_answer(site: LocalSite, tmp_path: Path, *, asks: bool) -> None:
+    """Status 1 and a row that says `failed`; nothing is stored of the site, and the next run fetches it."""
+    site.robots_status = 407
+    store = tmp_path / "cache.db"
+    proxy = site.base if asks else "http://127.0.0.1:1"
+    polite = [option for option in POLITE if option != "--no-store"]
+    ended = run(*polite, "-q", "--store", str(store), "--proxy", proxy, "http://site.example/a")
+
+    (row,) = ended.rows
+    assert (ended.status, row["outcome"], row["error"]) == (1, "failed", "ProxyUnavailableError")
+    assert proxy in str(row["message"])
+    listed = run("cache", "ls", "--json", "--store", str(store))
+    assert all(each["access"] is None for each in listed.rows)

@@ -104,6 +104,8 @@ class Proxy:
     web: Web
     served: list[str] = field(default_factory=list)
     """Method and target of each request line."""
+    refuses: str | None = None
+    """A target for which it asks for credentials."""
     _server: asyncio.Server | None = None
 
     @property
@@ -125,6 +127,10 @@ class Proxy:
         head = await reader.readuntil(b"\r\n\r\n")
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
         self.served.append(f"{method} {target}")
+        if target == self.refuses:
+            writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+            return
         is_tunnel = method == "CONNECT"
         there = await asyncio.open_connection(LOOPBACK, self.web.tls_port if is_tunnel else self.web.port)
         if is_tunnel:

@@ -325,3 +325,31 @@ async def test_what_an_earlier_gate_learnt_is_told_before_any_turn(
     assert (after.visits, after.failures) == (2, 1)
     assert [view.visits for view in gate.hosts()] == [2]
     assert web.urls == [ROBOTS, PAGE]
+
+
+async def test_hosts_and_origins_are_counted_as_they_are_listed(gate: RobotGate) -> None:
+    """What is paced together is one host, and each scheme and port of it an origin."""
+    for url in ("http://site.example/", "https://site.example/", "https://site.example:8443/"):
+        gate.learn(url, b"")
+    await gate.fetch("http://site.example/")
+    gate.host("http://other.example/")
+    hosts, origins, stats = gate.hosts(), gate.origins(), gate.stats()
+    assert (len(hosts), len(origins)) == (stats.hosts, stats.origins) == (2, 4)
+    assert [(view.host, view.visits) for view in hosts] == [("site.example", 1), ("other.example", 0)]
+    assert hosts[0].origins == tuple(view.origin for view in origins if view.host == "site.example")
+    assert all(len(str(view).splitlines()) == 1 for view in (*hosts, *origins))
+    assert origins[3].access is None
+
+
+async def test_closed_by_rules_is_not_closed_unread(web: Web, gate: RobotGate) -> None:
+    """A site whose robots.txt answers 500, and one that disallows everything: two words, and one is in trouble."""
+    web.serve("http://broken.example/robots.txt", status=500)
+    web.serve("http://closed.example/robots.txt", "User-agent: *\nDisallow: /")
+    for name in ("broken", "closed"):
+        assert not await gate.allowed(f"http://{name}.example/page")
+    views = {view.host: view for view in gate.hosts()}
+    assert set(views) == {"broken.example", "closed.example"}
+    assert gate.host("http://broken.example/").access is HostAccess.UNREACHABLE
+    assert "unreachable" in str(gate.host("http://broken.example/"))
+    assert gate.host("http://closed.example/").access is HostAccess.EXCLUDED
+    assert gate.stats().origins_unreachable == 1

@@ -14,7 +14,7 @@ from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingCont
 from crawlee.errors import ProxyError
 from crawlee.proxy_configuration import ProxyConfiguration, ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
-from tests.gate.test_proxies import Proxy
+from tests.gate.test_proxies import ASKS, Proxy
 
 from robotgate.integrations.crawlee import GateHttpClient
 
@@ -238,3 +238,21 @@ async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -
         async with client.stream(f"{SITE}/page", proxy_info=proxy):
             pass
     assert web.urls == []
+
+
+async def test_proxy_that_asks_for_credentials_is_crawlees_error(gate: RobotGate, web: Web) -> None:
+    """For robots.txt as for a page, so that Crawlee uses another proxy; the site stays as it is."""
+    proxy = Proxy(web)
+    proxy.says = ASKS
+    web.serve(f"{SITE}/robots.txt", RULES)
+    async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
+        proxy.port = server.sockets[0].getsockname()[1]
+        info = ProxyInfo(
+            url=proxy.url, scheme="http", hostname="127.0.0.1", port=proxy.port, username="", password=""
+        )
+        client = GateHttpClient(gate)
+        for _ in range(2):
+            with pytest.raises(ProxyError, match="407"):
+                await client.send_request(f"{SITE}/page", proxy_info=info)
+            gate.learn(SITE, b"")
+    assert web.visits == []

@@ -10,7 +10,7 @@ import pytest
 from tests.gate.network import Proxy
 from tests.integration.test_httpx import PAGE, PRIVATE, ROBOTS, RULES, SITE, ToTheWeb
 
-from robotgate import DisallowedError, NestedTurnError, OptionError
+from robotgate import DisallowedError, NestedTurnError, OptionError, ProxyUnavailableError
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher, gated_client
 
 if TYPE_CHECKING:
@@ -125,3 +125,37 @@ async def test_transport_that_is_gated_already_is_refused(gate: RobotGate) -> No
         gated_client(gate, mounts={"all://": gated})
     with pytest.raises(TypeError, match="verifi"):
         gated_client(gate, verifi=False)  # type: ignore[call-arg]
+
+
+async def test_what_a_proxy_answers_is_no_page(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """A 407 opens no site and is no page, for both libraries' handlers; the next request finds the site as it is."""
+    web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
+    for url in (ROBOTS, PAGE):
+        async with httpx.AsyncHTTPTransport(proxy=proxy.url) as transport:
+            gate = await open_gate(fetcher=HttpxFetcher(transport))
+            proxy.refuses = url
+            async with gated_client(gate, proxy=proxy.url) as client:
+                for expected in (ProxyUnavailableError, httpx.ProxyError):
+                    with pytest.raises(expected, match=f"{proxy.url.removeprefix('http://')} .*407"):
+                        await client.get(PAGE)
+                assert gate.host(PAGE).failures == 0
+                proxy.refuses = None
+                with pytest.raises(DisallowedError):
+                    await client.get(f"{SITE}/private")
+                assert (await client.get(PAGE)).status_code == 200
+
+
+async def test_tunnel_that_a_proxy_refuses_closes_no_site(
+    web: Web, open_gate: OpenGate, proxy: Proxy
+) -> None:
+    """An error of proxies to httpx, too, with the proxy's name; and nothing is kept of the site."""
+    proxy.refuses = "site.example:443"
+    async with httpx.AsyncHTTPTransport(proxy=proxy.url) as transport:
+        gate = await open_gate(fetcher=HttpxFetcher(transport))
+        async with gated_client(gate, proxy=proxy.url) as client:
+            for _ in range(2):
+                with pytest.raises(httpx.ProxyError, match="407"):
+                    await client.get("https://site.example/page")
+                gate.learn("https://site.example", b"")
+        assert gate.host("https://site.example").unreachable_until_at is None
+    assert web.visits == []

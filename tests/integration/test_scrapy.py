@@ -510,3 +510,27 @@ async def test_shell_passes_the_gate(web: Web) -> None:
     assert out.strip() == "hello"
     assert web.urls == [f"{site}/robots.txt", f"{site}/"]
     assert [word for word in LEAKS if word in log] == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_proxy_that_asks_for_credentials_opens_no_site(web: Web, crawl: Crawl, scheme: str) -> None:
+    """For robots.txt or for a page: the request fails by the proxy's name, and nothing is fetched."""
+    proxy = Proxy(web)
+    await proxy.open()
+    site, url = f"{scheme}://nowhere.test", proxy.url
+    web.serve(f"{site}/robots.txt", "User-agent: *\nDisallow: /private")
+    request: dict[str, object] = {
+        "url": f"{site}/private",
+        "meta": {"proxy": url.replace("//", "//user:word@")},
+    }
+    proxy.refuses = f"{site}/robots.txt" if scheme == "http" else "nowhere.test:443"
+    refused = await crawl(request, ROBOTGATE_OPTIONS={"delay": 0})
+    proxy.refuses = f"{site}/page" if scheme == "http" else proxy.refuses
+    page = await crawl({**request, "url": f"{site}/page"}, ROBOTGATE_OPTIONS={"delay": 0})
+    await proxy.close()
+    for crawled in (refused, page):
+        ((_, text),) = crawled.refused.values()
+        assert crawled.seen == []
+        assert f"nowhere.test was not reached: the proxy {url} " in text
+        assert "word" not in text
+        assert crawled.stats["robotgate/proxy_failed"] == 1

@@ -197,3 +197,15 @@ async def test_closed_gate_may_be_scraped(open_gate: OpenGate) -> None:
         found = scraped(registry)
     assert found["robotgate_requests_total{kind=page,outcome=2xx}"] == 1
     assert found["robotgate_waiting{}"] == found["robotgate_open_requests{kind=page}"] == 0
+
+
+async def test_robots_txt_that_cannot_be_read_shuts_its_origin(gate: RobotGate, web: Web) -> None:
+    """As one that cannot be reached, and unlike one that disallows everything: an alert can tell."""
+    registry = CollectorRegistry()
+    web.serve("http://broken.example/robots.txt", status=500)
+    web.serve("http://closed.example/robots.txt", "User-agent: *\nDisallow: /")
+    with prometheus(gate, registry):
+        for name in ("broken", "closed"):
+            await gate.allowed(f"http://{name}.example/")
+        found = scraped(registry)
+    assert found["robotgate_origins_shut{cause=unreachable}"] == 1

@@ -208,6 +208,8 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
     is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
+        if record.outcome is Outcome.PROXY:
+            stands = "; what is stored stays as it was"
         output.to_stdout(f"{origin}  failed: {output.in_plain_words(record.cause or status)}{stands}")
         return True
     is_same = known is not None and (known.outcome, known.body) == (record.outcome, record.body)

@@ -39,7 +39,7 @@ from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.middleware import MAX_IDLE_READ, log_unread
-from robotgate.web.proxy import MAX_FAULT, fault_of_answer
+from robotgate.web.proxy import MAX_FAULT, fault_of_answer, named
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
 with needs_extra("httpx", __name__):
@@ -414,8 +414,7 @@ class _TracedRequest:
         """How a proxy failed, in words that name it, or None if the error does not say that."""
         is_connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         if isinstance(error, httpx.ProxyError) or (is_connecting and self.proxy is not None):
-            named = "a proxy on the way" if self.proxy is None else f"the proxy {self.proxy}"
-            return f"{named} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+            return f"{named(self.proxy)} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
         return None
 
     def outage(self, error: Exception) -> str | None:

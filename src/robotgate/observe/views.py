@@ -160,10 +160,10 @@ class HostView:
         """One line."""
         return ", ".join([f"{self.host}: {self._pace()}", *_marks(blocked=self.blocked_until_at)])
 
-    def _pace(self) -> str:
+    def _pace(self, more: str = "") -> str:
         return (
             f"{self.visits} visit{'' if self.visits == 1 else 's'},"
-            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.delay:g} s apart,"
+            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'},{more} {self.delay:g} s apart,"
             f" {self.waiting} waiting, {self.open_turns} under way"
         )
 
@@ -215,7 +215,8 @@ class OriginView(HostView):
             unreachable=self.unreachable_until_at,
         )
         stale = " by stale rules" if self.stale else ""
-        return ", ".join([f"{self.origin}: {access}{stale}, {self._pace()}, {self.refused} refused", *marks])
+        pace = self._pace(f" {self.refused} refused,")
+        return ", ".join([f"{self.origin}: {access}{stale}, {pace}", *marks])
 
 
 class _Pace(TypedDict):

@@ -30,6 +30,7 @@ MAX_FAULT: Final = 300
 """Characters: aiohttp quotes what it cannot read."""
 _OF_PROXIES: Final = re.compile(r"proxy|socks", re.IGNORECASE)
 """In the names of errors: the libraries have errors of their own, which aiohttp may wrap."""
+_CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,10 @@ class Route:
 
 
 def proxy_of(route: Route | None) -> str | None:
-    """Where the proxy of a route listens; None without one."""
+    """The proxy of a route; None without one."""
     if route is None or route.proxy is None:
         return None
-    url = route.proxy
-    return str(url.with_user(None) if url.user or url.password else url)
+    return str(route.proxy)
 
 
 def fault_of_answer(
@@ -95,7 +95,7 @@ def fault_of_answer(
         proxy: what the request went through; None: nothing that is known.
     """
     if status == PROXY_ASKS:
-        return f"{_named(proxy)} asks for credentials (HTTP status {PROXY_ASKS})"
+        return f"{named(proxy)} asks for credentials (HTTP status {PROXY_ASKS})"
     if proxy is None or status not in WAY_STATUSES or headers is None:
         return None
     squid = headers.get("X-Squid-Error")
@@ -103,7 +103,7 @@ def fault_of_answer(
     via = headers.getall("Via", ()) if isinstance(headers, MultiMapping) else (headers.get("Via", ""),)
     if squid is None or "," in ",".join(via) or "Retry-After" in headers:
         return None
-    return f"{_named(proxy)} answers {status} in the site's place ({squid})"[:MAX_FAULT]
+    return f"{named(proxy)} answers {status} in the site's place ({squid})"[:MAX_FAULT]
 
 
 def fault_of_error(
@@ -137,11 +137,12 @@ def fault_of_error(
         text = f"answers {error.status} {error.message} in the site's place"
     else:
         text = f"fails: {type(error).__name__}: {error}"
-    return f"{_named(proxy)} {text}"[:MAX_FAULT]
+    return f"{named(proxy)} {text}"[:MAX_FAULT]
 
 
-def _named(proxy: str | None) -> str:
-    return "a proxy on the way" if proxy is None else f"the proxy {proxy}"
+def named(proxy: str | None) -> str:
+    """What messages call a proxy, without its credentials; None: one that is not known."""
+    return "a proxy on the way" if proxy is None else f"the proxy {_CREDENTIALS.sub('', proxy)}"
 
 
 def _plain(host: str) -> str:

@@ -29,7 +29,7 @@ from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.proxy import Route, fault_of_answer, fault_of_error, proxy_of
+from robotgate.web.proxy import Route, fault_of_answer, fault_of_error, named, proxy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -120,7 +120,7 @@ class AiohttpFetcher:
                 return answer_of(response.status, response.headers, body, now=self.clock.now())
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
-            who = "the server" if through is None else f"the proxy {through}"
+            who = "the server" if through is None else named(through)
             return Failure(f"{who} {error}", is_stale=True, is_of_proxy=through is not None)
         except NonPublicAddressError as error:
             return Failure(error.problem, is_non_public=True)

@@ -15,6 +15,7 @@ from tests.paced import visit as visited_at
 from tests.waiting import settle
 
 from robotgate import (
+    AccessResult,
     Answer,
     DisallowedError,
     Failure,
@@ -274,14 +275,16 @@ async def test_answer_beside_the_point_has_the_question_put_plainly(status: int)
 
 
 async def test_a_304_nobody_asked_for_is_a_redirect_to_nowhere() -> None:
-    """Without validators nothing was asked that it could answer: as the table has it, there is no file."""
+    """Without validators nothing was asked that it could answer: the rules hold on, and are asked for again soon."""
     site = Site(Answer(status=200, body=CLOSED.body))
     async with site.gate as gate:
         assert await gate.allowed(URL) is False
         site.becomes(UNCHANGED)
         await sleep_until(DAY)
         verdict = await gate.check(URL)
-        assert (verdict.allowed, verdict.reason.name) == (True, "ROBOTS_TXT_UNAVAILABLE")
+        assert (verdict.allowed, verdict.reason.name) == (False, "DISALLOWED_BY_RULE")
+        assert verdict.stale
+        assert verdict.access is AccessResult.UNREACHABLE
 
 
 async def test_failure_before_the_end_leaves_the_rules_as_they_are() -> None:

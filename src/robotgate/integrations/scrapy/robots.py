@@ -21,7 +21,7 @@ from scrapy.utils.python import to_unicode
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.proxy import MAX_FAULT, fault_of_answer, fault_of_error
+from robotgate.web.proxy import MAX_FAULT, fault_of_answer, fault_of_error, named
 from robotgate.web.robots import ASKED_FOR, BoundedBody, answer_of, cause_of, outage_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def scrapy_fault_of(error: BaseException, request: Request) -> str | None:
         return None
     names = {kind.__name__ for kind in type(error).__mro__}
     if "TunnelError" in names or any(kinds & names for cause, kinds in OUTAGES.items() if cause != NO_ANSWER):
-        return f"the proxy {proxy} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+        return f"{named(proxy)} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
     return fault_of_error(error, host=None, proxy=proxy)
 
 
