@@ -41,8 +41,8 @@ class Visitor:
     status: int | None = 200
     """Of the answer; None for a mishap in its place."""
     retry_after: str | None = None
-    finds_nobody: bool = False
-    """Whether the host does not answer."""
+    error: OSError | None = None
+    """What comes in place of an answer: the host cannot be reached, or is silent."""
 
     @property
     def origin(self) -> str:
@@ -80,9 +80,10 @@ class Visitor:
         return {} if self.retry_after is None else {"Retry-After": self.retry_after}
 
     def _report(self, turn: Turn, gate: RobotGate, law: PaceLaw) -> None:
-        if self.finds_nobody:
-            turn.report(error=ConnectionRefusedError())
-            law.fails(_now(), self.who, self.origin, gate.host(self.url).unreachable_until_at or 0.0)
+        if self.error is not None:
+            turn.report(error=self.error)
+            retry_at = gate.host(self.url).unreachable_until_at or 0.0
+            law.fails(_now(), self.who, self.origin, retry_at, isinstance(self.error, TimeoutError))
             return
         if self.status is None:
             raise MishapError
@@ -119,6 +120,8 @@ class PaceLaw:
     """Requests under way at once; where it is 1 the delay counts from the end of one to the start of the next."""
     max_block: float
     """Seconds; what is longer is not waited out."""
+    give_up_after: float = 60.0
+    """Seconds of outage after which turns wait for the host no more."""
     violations: list[str] = field(default_factory=list)
     now: float = 0.0
     visits: int = 0
@@ -166,10 +169,13 @@ class PaceLaw:
                     self._object(f"{who} is left to wait in vain at {self.now}")
                 elif waiter.deadline_at < at - TARDINESS:
                     self._object(f"{who} still waits at {at}, after {waiter.deadline_at}")
-            start_at = max(self.due_at, self.now)
-            free = [who for who, them in self.waiting.items() if not self._is_barred(them)]
-            if free and len(self.open) < self.slots and start_at < at - TARDINESS:
-                self._object(f"nobody started at {start_at}, nor by {at}, though {free} wait")
+            free = {
+                max(self.due_at_of(them.origin), self.now): who
+                for who, them in self.waiting.items()
+                if not self.outages.is_tried(them.origin)
+            }
+            if free and len(self.open) < self.slots and min(free) < at - TARDINESS:
+                self._object(f"nobody started at {min(free)}, nor by {at}, though {free} wait")
         self.now = at
 
     def asks(self, at: float, origin: str, delay: float) -> None:
@@ -191,7 +197,8 @@ class PaceLaw:
         """A task asks for a turn; later tasks have higher numbers."""
         self.pass_to(at)
         deadline_at = float("inf") if max_wait is None else at + max_wait
-        self.waiting[who] = Waiter((-priority, who), deadline_at, origin, self.due_at > deadline_at + GRAIN)
+        is_hopeless = self.due_at_of(origin) > deadline_at + GRAIN
+        self.waiting[who] = Waiter((-priority, who), deadline_at, origin, is_hopeless)
 
     def starts(self, at: float, who: int) -> None:
         """A turn begins."""
@@ -231,23 +238,30 @@ class PaceLaw:
         waiter = self.waiting.pop(who)
         ahead = sum(them.rank < waiter.rank for them in self.waiting.values())
         under_way = self.delay if self.slots == 1 and self.open else 0.0
-        soonest = max(self.due_at, at + under_way) + ahead * self.delay
+        soonest = max(self.due_at_of(waiter.origin), at + under_way) + ahead * self.delay
         if soonest < waiter.deadline_at - GRAIN and at < waiter.deadline_at - GRAIN:
             self._object(f"{who} was refused at {at}, though {soonest} would do till {waiter.deadline_at}")
         if at > waiter.deadline_at + TARDINESS:
             self._object(f"{who} was refused at {at}, long after {waiter.deadline_at}")
 
     def is_sent_away(self, at: float, who: int) -> None:
-        """A task is refused because the host is blocked for long, or cannot be reached."""
+        """A task is refused because the host is blocked for long, or given up."""
         self.pass_to(at)
         waiter = self.waiting.pop(who)
         if not self._is_closed_to(waiter.origin):
             self._object(f"{who} was sent away at {at}, though the block ends at {self.blocked_until_at}")
 
-    def fails(self, at: float, who: int, origin: str, retry_at: float) -> None:
-        """A request found the origin unreachable; the gate tries it again at `retry_at`."""
+    def fails(self, at: float, who: int, origin: str, retry_at: float, is_silence: bool) -> None:  # noqa: FBT001
+        """A request found the origin unreachable, or silent; the gate tries it again at `retry_at`."""
         self.pass_to(at)
-        wrong = self.outages.fails(origin, began_at=self.open[who], at=at, retry_at=retry_at)
+        wrong = self.outages.fails(
+            origin,
+            began_at=self.open[who],
+            at=at,
+            retry_at=retry_at,
+            give_up_after=self.give_up_after,
+            is_silence=is_silence,
+        )
         if wrong is not None:
             self._object(wrong)
 
@@ -293,7 +307,7 @@ class PaceLaw:
         return LEAST_BLOCK, JITTER * min(LEAST_BLOCK * doubled, LONGEST_BLOCK)
 
     def _is_closed_to(self, origin: str) -> bool:
-        return self.is_closed or self.outages.is_closed(origin, at=self.now)
+        return self.is_closed or self.outages.refuses(origin, at=self.now, max_block=self.max_block)
 
     def _is_barred(self, waiter: Waiter) -> bool:
         return self.outages.bars(waiter.origin, at=self.now)

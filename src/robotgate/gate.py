@@ -132,6 +132,8 @@ class RobotGate:
         max_wait: seconds a turn may wait; None waits as long as it takes, 0 not at all.
         max_block: seconds; what a host asks for by Retry-After or Visit-time, and what `block` asks for, is waited out
             up to this, and refused at once beyond.
+        give_up_after: seconds for which turns wait for a host that cannot be reached, before they are refused. It is
+            tried again after pauses that grow from a second; turns wait for none that is over `max_block`.
         robots_concurrency: open requests for robots.txt over all hosts.
         allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from,
             whether they are in the URL or its name resolves to them.
@@ -183,6 +185,7 @@ class RobotGate:
         max_delay: float = 60.0,
         max_wait: float | None = None,
         max_block: float = 300.0,
+        give_up_after: float = 60.0,
         robots_concurrency: int = 256,
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
@@ -224,6 +227,7 @@ class RobotGate:
             concurrency=concurrency_per_host,
             max_delay=max_delay,
             max_block=max_block,
+            give_up_after=give_up_after,
             latency_factor=latency_factor,
             obey_crawl_delay=obey_crawl_delay,
             obey_visit_time=obey_visit_time,
@@ -509,8 +513,8 @@ class RobotGate:
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.
             TooSoonError: the turn comes later than `max_wait`.
-            HostUnavailableError: the site's robots.txt cannot be read, the host cannot be reached, or it is blocked for
-                longer than `max_block`.
+            HostUnavailableError: the site's robots.txt cannot be read, the host could not be reached for
+                `give_up_after`, or it is blocked for longer than `max_block`.
             NestedTurnError: this task already holds the turn it asks for.
             GateClosedError, StoreError: as `allowed`.
 

@@ -186,7 +186,7 @@ def rate_of(name: str, value: object) -> Rate | None:
 
 CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     **dict.fromkeys(("delay", "latency_factor"), check_seconds),
-    **dict.fromkeys(("max_delay", "max_block"), check_patience),
+    **dict.fromkeys(("max_delay", "max_block", "give_up_after"), check_patience),
     **dict.fromkeys(("max_wait", "middleware_timeout"), partial(unless_none, check_seconds)),
     **dict.fromkeys(("rate", "total_rate"), rate_of),
     **dict.fromkeys(("concurrency_per_host", "concurrency", "robots_concurrency"), check_count),
@@ -219,6 +219,7 @@ class HostOptions:
     concurrency: int = 1
     max_delay: float = 60.0
     max_block: float = 300.0
+    give_up_after: float = 60.0
     latency_factor: float = 0.0
     obey_crawl_delay: bool = True
     obey_visit_time: bool = False
@@ -244,6 +245,8 @@ class HostOverride:
     """Seconds; a site that asks for a longer delay is refused. `math.inf` waits without limit."""
     max_block: float | None = None
     """Seconds; a turn of a host that is blocked for longer is refused at once. `math.inf` waits without limit."""
+    give_up_after: float | None = None
+    """Seconds for which turns wait for a host that cannot be reached; 0 refuses them at once."""
     latency_factor: float | None = None
     """The delay is at least this multiple of the seconds that the host's responses take to begin; 0 ignores them."""
     obey_crawl_delay: bool | None = None

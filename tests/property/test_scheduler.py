@@ -58,6 +58,7 @@ options = st.builds(
     rate=rates,
     concurrency=st.sampled_from([1, 1, 1, 2, 3]),
     max_block=st.sampled_from([0.0, 60.0, 300.0]),
+    give_up_after=st.sampled_from([0.0, 2.5, 60.0, math.inf]),
 )
 asked = st.builds(Asked, crawl_delay=st.sampled_from([None, None, 0.5, 5.0]), visit_times=hours) | st.just(
     NOTHING_ASKED
@@ -225,8 +226,9 @@ class HostLaw:
 
     def is_closed_to(self, paced: PacedOrigin, now: float) -> bool:
         """Whether an origin's turns are refused, robots.txt included."""
+        max_block = paced.options.max_block
         longest = max(self.blocked_until_at, paced.operator_until_at) - now
-        return longest > paced.options.max_block or self.outages.is_closed(paced.origin.text, at=now)
+        return longest > max_block or self.outages.refuses(paced.origin.text, at=now, max_block=max_block)
 
 
 class SchedulerMachine(RuleBasedStateMachine):
@@ -628,22 +630,40 @@ class SchedulerMachine(RuleBasedStateMachine):
             visitor.leave.set()
 
     @precondition(has(TurnState.OPEN))
-    @rule(who=picks)
-    def fail(self, who: int) -> None:
-        """No server answers."""
+    @rule(who=picks, is_silence=st.booleans())
+    def fail(self, who: int, *, is_silence: bool) -> None:
+        """No server is reached, or one does not answer."""
         visitor = self.pick_visitor(who, TurnState.OPEN)
         if visitor is not None and visitor.turn.status is None:
-            self.run(partial(self.note_outage, visitor))
+            self.run(partial(self.note_outage, visitor, is_silence=is_silence))
 
-    def note_outage(self, visitor: Visitor) -> None:
+    @precondition(has(TurnState.WAITING, TurnState.OPEN))
+    @rule(where=picks, count=st.integers(2, 12), is_silence=st.booleans())
+    def fail_in_a_row(self, where: int, count: int, *, is_silence: bool) -> None:
+        """Those that wait for an origin have no luck, one after the other."""
+        paced = self.pick_origin(where)
+        for _ in range(count):
+            mine = [each for each in self.law_of(paced).open if each.paced is paced and not each.turn.status]
+            if not mine:
+                return
+            self.run(partial(self.note_outage, mine[0], is_silence=is_silence))
+            self.loop.run_until_complete(asyncio.sleep(10.0))
+            self.run()
+
+    def note_outage(self, visitor: Visitor, *, is_silence: bool) -> None:
         """Report an outage, and hold what comes of it against the law."""
         assert visitor.began_at is not None
-        self.scheduler.note_outage(visitor.turn, "it cannot be reached")
+        before = visitor.paced.circuit
+        self.scheduler.note_outage(visitor.turn, "it cannot be reached", is_silence=is_silence)
+        after = visitor.paced.circuit
+        assert after.retry_at >= before.retry_at
         wrong = visitor.law.outages.fails(
             visitor.paced.origin.text,
             began_at=visitor.began_at,
             at=self.now,
-            retry_at=visitor.paced.circuit.retry_at,
+            retry_at=after.retry_at,
+            give_up_after=visitor.paced.options.give_up_after,
+            is_silence=is_silence,
         )
         assert wrong is None, wrong
         visitor.leave.set()

@@ -37,10 +37,19 @@ from robotgate.errors import (
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
-from robotgate.sites.record import Answer, Failure
+from robotgate.sites.record import Failure
 from robotgate.web.middleware import MAX_IDLE_READ, log_unread
 from robotgate.web.proxy import MAX_FAULT, fault_of_answer, named
-from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
+from robotgate.web.robots import (
+    ASKED_FOR,
+    CONNECT_TIMEOUT,
+    BoundedBody,
+    Silence,
+    answer_of,
+    cause_of,
+    failure_of,
+    outage_of,
+)
 
 with needs_extra("httpx", __name__):
     import httpx
@@ -50,6 +59,7 @@ if TYPE_CHECKING:
 
     from httpx import _types
 
+    from robotgate.sites.record import Answer
     from robotgate.web.turns import Turn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
@@ -200,25 +210,32 @@ class GateTransport(httpx.AsyncBaseTransport):
         options: TurnOptions = request.extensions.get("robotgate", {})
         async with AsyncExitStack() as sending:
             turn = await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
-            traced = _TracedRequest(request)
-            # The caller's request stays unsigned: httpx copies its headers into the next hop.
-            traced.request.headers.update(self._gate.sign(request.method, turn.url))
-            try:
-                response = await self._transport.handle_async_request(traced.request)
-            except httpx.TransportError as error:
-                if (fault := traced.fault(error)) is not None:
-                    raise ProxyUnavailableError(turn.paced.origin.host, fault) from error
-                if (outage := traced.outage(error)) is not None:
-                    turn.report_unreachable(outage)
-                raise
-            fault = fault_of_answer(response.status_code, response.headers, traced.proxy)
-            if fault is not None:
-                await response.aclose()
-                raise ProxyUnavailableError(turn.paced.origin.host, fault)
+            response = await self._send(request, turn)
             turn.report(status=response.status_code, headers=response.headers)
             response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)
             # The turn now ends with the response.
             sending.pop_all()
+        return response
+
+    async def _send(self, request: httpx.Request, turn: Turn) -> httpx.Response:
+        traced = _TracedRequest(request)
+        # The caller's request stays unsigned: httpx copies its headers into the next hop.
+        traced.request.headers.update(self._gate.sign(request.method, turn.url))
+        try:
+            response = await self._transport.handle_async_request(traced.request)
+        except httpx.TransportError as error:
+            if (fault := traced.fault(error)) is not None:
+                raise ProxyUnavailableError(turn.paced.origin.host, fault) from error
+            is_unsent = turn.note_outage(traced.outage(error))
+            # A certificate does not change within seconds.
+            if not is_unsent or isinstance(_os_error_of(error), ssl.SSLError):
+                raise
+            await turn.wait_again()
+            return await self._send(request, turn)
+        fault = fault_of_answer(response.status_code, response.headers, traced.proxy)
+        if fault is not None:
+            await response.aclose()
+            raise ProxyUnavailableError(turn.paced.origin.host, fault)
         return response
 
 
@@ -265,8 +282,9 @@ class HttpxFetcher:
             if fault is not None:
                 return Failure(fault, is_of_proxy=True)
             # A host that begins to answer is reachable, whatever happens afterwards.
-            is_outage = not has_begun and traced is not None and traced.outage(error) is not None
-            return Failure(cause_of(error, timeout), is_outage=is_outage)
+            return failure_of(
+                cause_of(error, timeout), None if has_begun or traced is None else traced.outage(error)
+            )
 
 
 class RefusedRequestError(RobotGateError, httpx.RequestError):
@@ -418,26 +436,32 @@ class _TracedRequest:
         return None
 
     def outage(self, error: Exception) -> str | None:
-        """Why the host cannot be reached, or None if the error does not say that."""
+        """As `outage_of`, of an error of httpx."""
         if isinstance(error, httpx.PoolTimeout):
             # No connection was free: nothing was sent to the host.
             return None
         if isinstance(error, httpx.ConnectTimeout):
             return "it takes no connection in time"
         if isinstance(error, httpx.TimeoutException | TimeoutError):
-            return "it does not answer in time"
+            return Silence("it does not answer in time")
+        if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
+            return Silence("it closes the connection without an answer")
         return _failed_connection(error) if isinstance(error, httpx.ConnectError) else None
 
 
+def _os_error_of(error: BaseException) -> OSError | None:
+    """The system's error behind one of httpx, which httpcore keeps only as a context."""
+    origin: BaseException | None = error
+    while origin is not None and not isinstance(origin, OSError):
+        origin = origin.__cause__ or origin.__context__
+    return origin
+
+
 def _failed_connection(error: httpx.ConnectError) -> str | None:
-    # httpcore keeps the system's error only as a context. Behind that error, contexts belong to the caller, so only
-    # causes are followed from there on.
-    origin: BaseException = error
-    while not isinstance(origin, OSError):
-        behind = origin.__cause__ or origin.__context__
-        if behind is None:
-            return "it takes no connection"
-        origin = behind
+    origin = _os_error_of(error)
+    if origin is None:
+        return "it takes no connection"
+    # Contexts behind it belong to the caller: only causes are followed from here on.
     for cause in _causes(origin):
         outage = outage_of(cause) or ("its TLS handshake fails" if isinstance(cause, ssl.SSLError) else None)
         if outage is not None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self, TypedDict
 
 from robotgate.pace.host import OPEN
-from robotgate.pace.state import CLOSED, is_open
+from robotgate.pace.state import is_open
 from robotgate.sites.record import Standing
 from robotgate.sites.site import is_closed_unread
 
@@ -39,7 +39,7 @@ def count_origins(sites: Collection[Site], now: float) -> Counter[str]:
     unreachable = [
         site
         for site in sites
-        if (site.circuit is not CLOSED and is_open(site.circuit, now=now)) or is_closed_unread(site, now)
+        if (site.circuit.outages and is_open(site.circuit, now=now)) or is_closed_unread(site, now)
     ]
     return Counter(
         origins_known=len([site for site in sites if site.record is not None or site.ruling is not None]),

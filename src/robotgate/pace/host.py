@@ -23,12 +23,13 @@ from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
     BLOCKING_STATUSES,
     CLOCK_GRAIN,
-    CLOSED,
     FIELDS,
     GOOD_BELOW,
     MAX_BLOCK,
+    UNTRIED,
     HostState,
     circuit_failed,
+    circuit_silent,
     growing,
     is_forgiven,
     is_half_open,
@@ -176,7 +177,7 @@ class PacedOrigin:
     """What its robots.txt asks about our speed, as far as the operator lets it count."""
     operator_until_at: float = 0.0
     """Until when the operator blocks it; 0.0 or a past instant: not at all."""
-    circuit: Circuit = CLOSED
+    circuit: Circuit = UNTRIED
     outage: str = ""
     """Why it could not be reached the last time, in words."""
     probe: PacedTurn | None = None
@@ -424,7 +425,7 @@ class Host:
         """Return the error for a request that should not wait; None if it may."""
         name, patience = paced.origin.host, paced.options.max_block
         circuit = paced.circuit
-        if circuit is not CLOSED and is_open(circuit, now=now):
+        if circuit.retry_at - now > (CLOCK_GRAIN if circuit.is_gone else max(patience, CLOCK_GRAIN)):
             return HostUnavailableError(name, circuit.retry_at - now, paced.outage)
         if paced.operator_until_at - now > patience:
             return HostUnavailableError(name, paced.operator_until_at - now, "the operator blocks it")
@@ -476,7 +477,7 @@ class Host:
         turn.state = OPEN
         turn.began_at = now
         paced.is_used = True
-        if paced.circuit is not CLOSED and is_half_open(paced.circuit, now=now):
+        if paced.circuit.outages and is_half_open(paced.circuit, now=now):
             paced.probe = turn
         self.visits += 1
         if now > self.last_visit_at:
@@ -548,12 +549,25 @@ class Host:
         self.blocked_at = max(self.blocked_at, now)
         self.blocked_until_at = max(self.blocked_until_at, now + pause)
 
-    def note_outage(self, turn: PacedTurn, outage: str, *, now: float, jitter: float) -> bool:
-        """Take in that a turn's origin could not be reached. Returns whether that was not known."""
+    def note_outage(
+        self, turn: PacedTurn, outage: str, *, is_silence: bool, now: float, jitter: float
+    ) -> bool:
+        """Take in that a turn's origin could not be reached, or that it did not answer.
+
+        Returns:
+            whether it counts as unreachable now, and that was not known.
+        """
         self.note_latency(turn, now, is_good=False)
         paced, known = turn.paced, turn.paced.circuit
-        paced.circuit = circuit_failed(known, began_at=turn.began_at, now=now, jitter=jitter)
-        if paced.circuit is known:
+        failed = circuit_silent if is_silence else circuit_failed
+        paced.circuit = failed(
+            known,
+            began_at=turn.began_at,
+            now=now,
+            jitter=jitter,
+            give_up_after=paced.options.give_up_after,
+        )
+        if paced.circuit.outages == known.outages:
             return False
         paced.outage = outage
         return True

@@ -219,7 +219,7 @@ class Scheduler:
 
         Raises:
             TooSoonError: it would be granted after its deadline.
-            HostUnavailableError: the origin cannot be reached, or is blocked for longer than `max_block`.
+            HostUnavailableError: the origin is given up, or is blocked for longer than `max_block`.
             NestedTurnError: this task holds what the turn would wait for.
             GateClosedError: the scheduler was closed.
             StoreError: the host's state cannot be loaded.
@@ -507,7 +507,7 @@ class Scheduler:
             turn.granted.set_exception(copy(error))
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
-        """Refuse the waiting turns of a host that cannot be reached, or that is blocked for too long."""
+        """Refuse the waiting turns of a host that is given up, or that is blocked for too long."""
         for paced in host.waiters:
             # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
@@ -547,7 +547,7 @@ class Scheduler:
             return
         before = host.blocked_until_at
         host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
-        was_unreachable, paced.circuit = paced.circuit is not CLOSED, CLOSED
+        was_unreachable, paced.circuit = paced.circuit.outages > 0, CLOSED
         if was_unreachable:
             self.events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
@@ -565,15 +565,20 @@ class Scheduler:
         if was_unreachable or until_at != before:
             self.reconsider(host)
 
-    def note_outage(self, turn: PacedTurn, outage: str) -> None:
-        """Take in that an origin could not be reached, and why in words; waiting turns of the origin are refused."""
+    def note_outage(self, turn: PacedTurn, outage: str, *, is_silence: bool = False) -> None:
+        """Take in that an origin could not be reached, and why in words.
+
+        Args:
+            is_silence: the request was sent, and no answer came. Only several in a row are an outage.
+        """
         paced, now = turn.paced, self.now()
-        if paced.host.note_outage(turn, outage, now=now, jitter=random.random()):
+        host = paced.host
+        if host.note_outage(turn, outage, is_silence=is_silence, now=now, jitter=random.random()):
             name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
             self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
         if self.is_saved:
-            self._note_change(paced.host)
-        self.reconsider(paced.host)
+            self._note_change(host)
+        self.reconsider(host)
 
     def reconsider(self, host: Host) -> None:
         """Look at a host's waiters again: its limits, blocks or state have changed."""

@@ -4,8 +4,9 @@ Nothing a server sends, and no order of events, makes a visit come sooner than i
 `pace.host` has what an answer does to a host.
 
 `Circuit` tells whether one origin can be reached. During an outage no request is sent, until after a pause a single one
-tries. A circuit belongs to an origin and not to a host: a refused port says nothing about another port. It is kept in
-memory only, because the first request of the next process finds an outage as cheaply.
+tries. Turns wait for it until the origin is given up. A circuit belongs to an origin and not to a host: a refused port
+says nothing about another port. It is kept in memory only, because the first request of the next process finds an
+outage as cheaply.
 """
 
 from __future__ import annotations
@@ -127,25 +128,40 @@ def growing(least: float, times: int) -> float:
     return least * 2.0 ** min(max(times, 1) - 1, 16)
 
 
-MIN_OUTAGE: Final = 10.0
-"""Seconds until the first new try, doubled with each try that fails."""
+MIN_OUTAGE: Final = 1.0
+"""Seconds until the first new try, doubled with each try that fails: a server that restarts is back within a few."""
 MAX_OUTAGE: Final = 3600.0
 OUTAGE_JITTER: Final = 0.1
+MAX_SILENCES: Final = 10
+"""Requests in a row without an answer that make an outage, of an origin that has answered before: some pages are slow,
+and time out one after the other."""
+MAX_FIRST_SILENCES: Final = 3
+"""The same of an origin that has never answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
     """What is known of an origin's outage."""
 
+    has_answered: bool = False
+    """Whether it ever answered."""
+    silences: int = 0
+    """Requests in a row that were sent and got no answer; fewer than it takes to make an outage."""
     outages: int = 0
-    """Tries in a row that got no answer; 0 while the origin answers."""
-    opened_at: float = 0.0
-    """When the last of them failed."""
+    """Tries in a row that failed since the outage began; 0 while there is none."""
+    began_at: float = 0.0
+    """When the outage was noticed."""
+    failed_at: float = 0.0
+    """When the last try failed."""
     retry_at: float = 0.0
     """When the next try may be made."""
+    is_gone: bool = False
+    """Whether the origin is given up: turns are refused until the next try."""
 
 
-CLOSED: Final = Circuit()
+UNTRIED: Final = Circuit()
+"""The circuit of an origin of which nothing is known."""
+CLOSED: Final = Circuit(has_answered=True)
 """The circuit of an origin that answers. Any answer closes a circuit, whatever its status."""
 
 
@@ -159,18 +175,38 @@ def is_half_open(circuit: Circuit, *, now: float) -> bool:
     return circuit.outages > 0 and not is_open(circuit, now=now)
 
 
-def circuit_failed(circuit: Circuit, *, began_at: float, now: float, jitter: float) -> Circuit:
-    """The circuit once a request got no answer.
+def circuit_failed(
+    circuit: Circuit, *, began_at: float, now: float, jitter: float, give_up_after: float
+) -> Circuit:
+    """The circuit once a request could not be sent.
 
     Args:
-        began_at: when it was sent; a request sent before the outage was known belongs to that outage.
+        began_at: when the request began; one that began before the outage was known belongs to that outage.
         jitter: a random number in [0, 1), so that origins that went down together are not all tried together.
+        give_up_after: seconds of outage after which a try that fails gives the origin up.
     """
-    if circuit.outages and began_at <= circuit.opened_at:
+    if circuit.outages and began_at <= circuit.failed_at:
         return circuit
     pause = min(growing(MIN_OUTAGE, circuit.outages + 1), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
+    outage_began_at = circuit.began_at if circuit.outages else now
     return Circuit(
+        has_answered=circuit.has_answered,
         outages=circuit.outages + 1,
-        opened_at=max(circuit.opened_at, now),
+        began_at=outage_began_at,
+        failed_at=max(circuit.failed_at, now),
         retry_at=max(circuit.retry_at, now + pause),
+        is_gone=now - outage_began_at >= give_up_after,
     )
+
+
+def circuit_silent(
+    circuit: Circuit, *, began_at: float, now: float, jitter: float, give_up_after: float
+) -> Circuit:
+    """The circuit once a request was sent and got no answer; the arguments are those of `circuit_failed`.
+
+    A few in a row say that pages are slow. More are an outage, and so is a single one while an outage lasts.
+    """
+    silences = circuit.silences + 1
+    if not circuit.outages and silences < (MAX_SILENCES if circuit.has_answered else MAX_FIRST_SILENCES):
+        return Circuit(has_answered=circuit.has_answered, silences=silences)
+    return circuit_failed(circuit, began_at=began_at, now=now, jitter=jitter, give_up_after=give_up_after)

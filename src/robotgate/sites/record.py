@@ -82,7 +82,10 @@ class Failure:
     cause: str
     """In words, for the verdict."""
     is_outage: bool = False
-    """Whether the host could not be reached at all: no connection, no name, no status line in time."""
+    """Whether the host could not be reached: no name, no connection, no TLS."""
+    is_silence: bool = False
+    """Whether the request was sent, and no status line came, in time or before the connection was closed. Only several
+    in a row mean that the host cannot be reached."""
     is_non_public: bool = False
     """Whether no request was sent because the name resolves to no public address."""
     is_garbled: bool = False

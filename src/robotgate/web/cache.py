@@ -426,8 +426,8 @@ class SiteCache:
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
                     scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
-            elif answer.is_outage:
-                scheduler.note_outage(turn, answer.cause)
+            elif answer.is_outage or answer.is_silence:
+                scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
         finally:
             flight.patience = STORE_TIMEOUT
             scheduler.end(turn, scheduler.now())

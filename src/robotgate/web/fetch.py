@@ -395,7 +395,7 @@ class PageFetcher:
             pause = 0.0
         elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
             pause = min(growing(FIRST_PAUSE, made), MAX_PAUSE) * (1 + random.random())
-            # Until then all turns of an origin that could not be reached are refused.
+            # Until then all turns of an origin that was given up are refused.
             pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
         else:
             return None
@@ -498,6 +498,14 @@ class Attempt:
         self.turn = turn
         self.waited += turn.waited
         return turn
+
+    async def wait_again(self) -> None:
+        """As `Turn.wait_again`, of the present turn; the timeout does not run meanwhile."""
+        turn = self.turn
+        left, began_at = self.timeouts.stop(self) - self.timeouts.now(), turn.began_at
+        await turn.wait_again()
+        self.timeouts.start(self, left)
+        self.waited += turn.began_at - began_at
 
     def end(self, response: aiohttp.ClientResponse | None = None) -> None:
         """End the timeout and the turn: the response has been read or released, or there is none."""

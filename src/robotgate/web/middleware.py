@@ -11,7 +11,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiohttp import ClientHandlerType, ClientPayloadError, ClientRequest, ClientResponse, hdrs
+from aiohttp import (
+    ClientHandlerType,
+    ClientPayloadError,
+    ClientRequest,
+    ClientResponse,
+    ClientSSLError,
+    ConnectionTimeoutError,
+    hdrs,
+)
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError, ProxyUnavailableError
@@ -129,7 +137,8 @@ class GateMiddleware:
                 # A middleware of its session sends a request of its own first.
                 fetch = None
         if earlier is not None:
-            # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
+            # The request is sent in the turn that was taken for it: this middleware stands in its chain twice, or has
+            # waited again.
             turn = earlier
         elif fetch is None:
             turn = turns.make(url, 0, self._max_wait, route)
@@ -153,13 +162,15 @@ class GateMiddleware:
         except BaseException as error:
             if requests.get(request) is turn:
                 del requests[request]
-            has_expired = fetch is not None and fetch.has_expired
             try:
-                # The total timeout has cancelled the task.
-                turn.report(error=TimeoutError() if has_expired else error)
+                is_unsent = _note_error(turn, error, request, fetch)
             finally:
                 turn.end()
-            raise
+            if not is_unsent:
+                raise
+            await (turn.wait_again() if fetch is None else fetch.wait_again())
+            requests[request] = turn
+            return await self(request, handler)
         if requests.get(request) is not turn:
             # The inner of the two has done the rest, perhaps for several attempts.
             return response
@@ -213,3 +224,14 @@ class GateMiddleware:
             if unread.is_of_fetch:
                 unread.response.content.set_exception(GateClosedError())
                 unread.response.close()
+
+
+def _note_error(turn: Turn, error: BaseException, request: ClientRequest, fetch: Attempt | None) -> bool:
+    """Report what came instead of an answer; return whether the request may wait for another turn."""
+    if fetch is not None and fetch.has_expired:
+        # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent.
+        turn.report(error=ConnectionTimeoutError() if request.response is None else TimeoutError())
+        return False
+    is_unsent = turn.note_error(error)
+    # A certificate does not change within seconds.
+    return is_unsent and not isinstance(error, ClientSSLError)

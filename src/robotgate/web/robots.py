@@ -133,9 +133,9 @@ class AiohttpFetcher:
             if not isinstance(error, aiohttp.ClientError | OSError | ValueError):
                 raise
             # A host that has begun to answer can be reached, however the rest goes.
-            is_outage = not has_begun and outage_of(error, host=host) is not None
+            outage = None if has_begun else outage_of(error, host=host)
             is_garbled = isinstance(error, aiohttp.ClientResponseError)
-            return Failure(cause_of(error, timeout), is_outage=is_outage, is_garbled=is_garbled)
+            return failure_of(cause_of(error, timeout), outage, is_garbled=is_garbled)
 
 
 class _AnotherAttemptError(aiohttp.ClientConnectionError):
@@ -435,9 +435,10 @@ class Flights(dict[str, Flight]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do
-# not: it closed the connection, or sent half a body. Neither do errors nearer to us than the host: of a proxy, or of
-# this machine when it runs out of descriptors or ports.
+# Which errors mean that a host cannot be reached: those of a request that was not sent. They open its circuit. After a
+# `Silence` the request may have been sent, and only several in a row open it. Errors of a server that has begun to
+# answer do not, nor do errors nearer to us than the host: of a proxy, or of this machine when it runs out of
+# descriptors or ports.
 
 OWN_ERRNOS: Final = frozenset(
     {
@@ -455,10 +456,27 @@ OWN_LOOK_UP_ERRNOS: Final = frozenset({socket.EAI_MEMORY, getattr(socket, "EAI_S
 """The same for `socket.gaierror`, which has numbers of its own; not every system has both."""
 UNREACHABLE_ERRNOS: Final = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH})
 """An outage whichever exception carries them. A reset means one only while a connection is being made."""
+LOST_ERRNOS: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPIPE})
+"""The server closed a connection that had been made."""
+
+
+class Silence(str):
+    """Why a host gave no answer though the request may have been sent, in words that follow its name."""
+
+    __slots__ = ()
+
+
+def failure_of(cause: str, outage: str | None, *, is_garbled: bool = False) -> Failure:
+    """Return the failure of a request for a robots.txt; `outage` is what `outage_of` made of its error."""
+    is_silence = isinstance(outage, Silence)
+    is_outage = outage is not None and not is_silence
+    return Failure(cause, is_outage=is_outage, is_silence=is_silence, is_garbled=is_garbled)
 
 
 def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
     """Why a host cannot be reached, in words that follow its name; None when the error means something else.
+
+    It is a `Silence` where the request may have been sent.
 
     Args:
         error: what a request raised; aiohttp's exceptions and plain ones.
@@ -471,10 +489,12 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         return f"its TLS handshake fails ({error.__cause__ or error})"
     if isinstance(error, TimeoutError):
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-        return "it takes no connection in time" if is_connecting else "it does not answer in time"
+        return "it takes no connection in time" if is_connecting else Silence("it does not answer in time")
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, socket.gaierror):
         return None if cause.errno in OWN_LOOK_UP_ERRNOS else "its name cannot be resolved"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return Silence("it closes the connection without an answer")
     if not isinstance(cause, OSError) or cause.errno in OWN_ERRNOS:
         return None
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -483,4 +503,4 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         return "it refuses connections"
     if isinstance(error, aiohttp.ClientConnectorError) or cause.errno in UNREACHABLE_ERRNOS:
         return f"it takes no connection ({os.strerror(cause.errno) if cause.errno else cause})"
-    return None
+    return Silence("it closes the connection without an answer") if cause.errno in LOST_ERRNOS else None

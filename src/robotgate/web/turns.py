@@ -30,7 +30,7 @@ from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.web.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
-from robotgate.web.robots import outage_of
+from robotgate.web.robots import Silence, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,10 +188,11 @@ class Turn(PacedTurn):
             status: the HTTP status. The time until the first report counts as the host's response time.
             headers: the response's; only Retry-After is read.
             bytes: bytes of body read since the last report.
-            error: what the client raised instead of an answer; ignored after a status. Refused connections, names that
-                do not resolve and time-outs, as aiohttp and asyncio raise them, refuse all waiting turns of this
-                origin, until one request reaches it again; other errors do not. For other clients, use
-                `report_unreachable`.
+            error: what the client raised instead of an answer; ignored after a status. After a connection that could
+                not be made, as aiohttp and asyncio raise it, the other turns of this origin wait until a request
+                reaches it again, or it is given up. After a timeout, or a connection that was closed without an
+                answer, they do so only if several come in a row; other errors say nothing. For other clients, use
+                `report_unreachable`, or ``error=TimeoutError()``.
         """
         if self.state is not OPEN:
             return
@@ -203,21 +204,52 @@ class Turn(PacedTurn):
             if status in BLOCKING_STATUSES and headers is not None:
                 retry_after = retry_after_of(headers, now=now)
             self.turns.scheduler.note_answer(self, status, retry_after, now)
-        if error is not None and self.status is None:
-            host = self.paced.origin.host
-            fault = fault_of_error(error, host=host, proxy=proxy_of(self.route))
-            outage = outage_of(error, host=host) if fault is None else None
-            if outage is not None:
-                self.report_unreachable(outage)
+        if error is not None:
+            self.note_error(error)
 
     def report_unreachable(self, cause: str) -> None:
-        """Report that the origin could not be reached: its waiting turns are refused. Ignored after a status.
+        """Report that the origin could not be reached: its other turns wait, or are refused. Ignored after a status.
+
+        Report it where the request was not sent. For a timeout after that, use ``report(error=TimeoutError())``.
 
         Args:
             cause: in words that follow the host's name, for their `HostUnavailableError`.
         """
-        if self.state is OPEN and self.status is None:
-            self.turns.scheduler.note_outage(self, cause)
+        self.note_outage(cause)
+
+    def note_error(self, error: BaseException) -> bool:
+        """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""
+        host = self.paced.origin.host
+        if fault_of_error(error, host=host, proxy=proxy_of(self.route)) is not None:
+            return False
+        return self.note_outage(outage_of(error, host=host))
+
+    def note_outage(self, outage: str | None) -> bool:
+        """Take in why there is no answer, as `outage_of` says it.
+
+        Returns:
+            whether the request has not been sent, so that it may wait for another turn by `wait_again`.
+        """
+        if outage is None or self.state is not OPEN or self.status is not None:
+            return False
+        is_silence = isinstance(outage, Silence)
+        self.turns.scheduler.note_outage(self, outage, is_silence=is_silence)
+        return not is_silence
+
+    async def wait_again(self) -> None:
+        """End the turn and wait for another, for a request that has not been sent. Its `max_wait` goes on.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`: the host is given up, or would be tried again after `max_wait`.
+        """
+        if self.asked_at is None:
+            self.asked_at = self.began_at
+            if self.max_wait is not None:
+                self.deadline_at = self.asked_at + self.max_wait
+        self.end()
+        self.state = NEW
+        if not self.turns.try_begin(self):
+            await self.turns.begin(self)
 
     async def again(self) -> None:
         """End the turn and wait for another, to send the same request once more.

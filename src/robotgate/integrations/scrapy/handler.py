@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from scrapy.exceptions import StopDownload
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.web.client import HTTPConnectionPool
 
-from robotgate.errors import HostUnavailableError, ProxyUnavailableError, RobotGateError
+from robotgate.errors import ProxyUnavailableError, RobotGateError
 from robotgate.integrations.scrapy.addon import Addon, judged_url
 from robotgate.integrations.scrapy.robots import MAX_BYTES, decoded, headers_of, proxy_of, scrapy_outage_of
-from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.urls import Origin
 from robotgate.web.proxy import fault_of_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from typing import Self
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from robotgate.gate import RobotGate
     from robotgate.web.turns import Turn
-
-T = TypeVar("T")
-
-MAX_OUTAGE_WAIT: Final = 60.0
-"""Seconds that a request waits at a time for a host that cannot be reached. The first outages of a host keep it closed
-for 10, 20 and 40 s."""
 
 
 class PacedHandler:
@@ -77,13 +67,10 @@ class PacedHandler:
         self._identify(request)
         try:
             with proxy_of(request):
-                return await send_in_turn(
-                    self._addon.gate,
-                    _url_of_turn(request),
-                    lambda turn: self._send_and_report(turn, request),
-                    priority=request.priority,
-                    max_wait=self._addon.max_wait,
-                )
+                async with self._addon.gate.turn(
+                    _url_of_turn(request), priority=request.priority, max_wait=self._addon.max_wait
+                ) as turn:
+                    return await self._send_and_report(turn, request)
         except RobotGateError as error:
             raise self._addon.refusal(request, error, of_turn=True) from error
 
@@ -103,9 +90,10 @@ class PacedHandler:
                 _report(turn, stop.response, request)
             raise
         except Exception as error:
-            if (outage := scrapy_outage_of(error, request)) is not None:
-                turn.report_unreachable(outage)
-            raise
+            if not turn.note_outage(scrapy_outage_of(error, request)):
+                raise
+            await turn.wait_again()
+            return await self._send_and_report(turn, request)
         _report(turn, response, request)
         return response
 
@@ -137,37 +125,6 @@ class HttpsHandler(PacedHandler):
     """For https."""
 
     scheme = "https"
-
-
-async def send_in_turn(
-    gate: RobotGate, url: str, send: Callable[[Turn], Awaitable[T]], *, priority: int, max_wait: float | None
-) -> T:
-    """Send a request in a turn for a URL. An outage of the host is waited out; any other refusal is raised.
-
-    The gate refuses requests to a host that cannot be reached, because most programs ask again. Scrapy does not: one
-    page that timed out would lose all pages of its host.
-
-    Args:
-        send: sends the request in the turn it is given.
-        max_wait: seconds for all waits together. None waits as long as it takes.
-
-    Raises:
-        RobotGateError: as entering `RobotGate.turn`.
-    """
-    clock = asyncio.get_running_loop().time
-    deadline_at = math.inf if max_wait is None else clock() + max_wait
-    while True:
-        left = None if max_wait is None else max(0.0, deadline_at - clock())
-        try:
-            async with gate.turn(url, priority=priority, max_wait=left) as turn:
-                return await send(turn)
-        except HostUnavailableError as error:
-            # With a verdict, it is robots.txt that cannot be read. Without an outage, the host asked to be left alone.
-            is_outage = error.verdict is None and gate.host(url).unreachable_until_at is not None
-            pause = max(error.retry_after, MIN_RETRY_AFTER)
-            if not is_outage or pause > min(MAX_OUTAGE_WAIT, deadline_at - clock()):
-                raise
-        await asyncio.sleep(pause)
 
 
 def _url_of_turn(request: Request) -> str:

@@ -22,7 +22,7 @@ from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.proxy import MAX_FAULT, fault_of_answer, fault_of_error, named
-from robotgate.web.robots import ASKED_FOR, BoundedBody, answer_of, cause_of, outage_of
+from robotgate.web.robots import ASKED_FOR, BoundedBody, Silence, answer_of, cause_of, failure_of, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,11 +39,16 @@ _AS_IT_IS: Final = (
     *("allow_offsite", "download_fail_on_dataloss", "autothrottle_dont_adjust_delay"),
 )
 """Keys of a request's meta that keep Scrapy's middlewares and extensions from changing a request for robots.txt."""
-NO_ANSWER: Final = "it does not answer in time"
+NO_ANSWER: Final = Silence("it does not answer in time")
 OUTAGES: Final = {
     "its name cannot be resolved": {"CannotResolveHostError", "DNSLookupError"},
     "it refuses connections": {"ConnectionRefusedError", "DownloadConnectionRefusedError"},
     NO_ANSWER: {"DownloadTimeoutError", "TimeoutError"},
+    Silence("it closes the connection without an answer"): {
+        "ConnectionDone",
+        "ConnectionLost",
+        "ResponseNeverReceived",
+    },
     "it takes no connection (no route)": {"NoRouteError"},
     "it takes no connection in time": {"TCPTimedOutError"},
 }
@@ -92,7 +97,7 @@ class ScrapyFetcher:
             if fault is not None:
                 return Failure(fault, is_of_proxy=True)
             outage = None if request.meta[_READ] else scrapy_outage_of(error, request)
-            return Failure(outage or cause_of(error, timeout), is_outage=outage is not None)
+            return failure_of(outage or cause_of(error, timeout), outage)
 
     def _stop_when_full(self, data: bytes, request: Request) -> None:
         """Stop a download that is longer than wanted. What has arrived is used."""
@@ -166,7 +171,7 @@ def scrapy_fault_of(error: BaseException, request: Request) -> str | None:
 
 
 def scrapy_outage_of(error: BaseException, request: Request) -> str | None:
-    """Why a host cannot be reached, in words that follow its name, or None if the error does not say that."""
+    """As `outage_of`, of an error of Scrapy's or Twisted's."""
     if request.meta.get("proxy"):
         # It may be the proxy that cannot be reached.
         return None
