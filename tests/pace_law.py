@@ -83,7 +83,9 @@ class Visitor:
         if self.error is not None:
             turn.report(error=self.error)
             retry_at = gate.host(self.url).unreachable_until_at or 0.0
-            law.fails(_now(), self.who, self.origin, retry_at, isinstance(self.error, TimeoutError))
+            law.fails(
+                _now(), self.who, self.origin, retry_at, not isinstance(self.error, ConnectionRefusedError)
+            )
             return
         if self.status is None:
             raise MishapError

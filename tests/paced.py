@@ -6,7 +6,7 @@ import asyncio
 import errno
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
-from robotgate import Answer, HostUnavailableError, RobotGate
+from robotgate import Answer, HostUnavailableError, RobotGate, TooSoonError
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Options(TypedDict, total=False):
     max_delay: float
     max_wait: float | None
     max_block: float
+    give_up_after: float
     status_policy: StatusPolicy
     max_hosts: int
     recheck: Recheck | None
@@ -144,7 +145,9 @@ async def together(*tasks: Awaitable[Result]) -> list[Result]:
     return await asyncio.gather(*tasks)
 
 
-async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[RobotGateError, float]:
+async def refusal(
+    turn: Awaitable[float], kind: type[RobotGateError] | tuple[type[RobotGateError], ...]
+) -> tuple[RobotGateError, float]:
     """The error that a visit ends in, and when.
 
     Raises:
@@ -158,9 +161,9 @@ async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[R
 
 
 async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
-    """When the origin is tried again, by the error that a new turn gets."""
-    error, at = await refusal(visit(gate, url), HostUnavailableError)
-    assert isinstance(error, HostUnavailableError)
+    """When the origin is tried again, by the error that a turn gets which cannot wait."""
+    error, at = await refusal(visit(gate, url, max_wait=0.0), (HostUnavailableError, TooSoonError))
+    assert isinstance(error, HostUnavailableError | TooSoonError)
     seen = gate.host(url).unreachable_until_at
     assert seen is not None
     assert abs(at + error.retry_after - seen) <= 1e-6

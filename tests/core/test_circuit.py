@@ -117,7 +117,11 @@ def test_requests_that_were_under_way_fail_in_the_same_outage(began_at: float, *
     st.booleans(),
 )
 def test_failure_never_opens_sooner(
-    circuit: Circuit, began_at: float, now: float, jitter: float, is_silence: bool
+    circuit: Circuit,
+    began_at: float,
+    now: float,
+    jitter: float,
+    is_silence: bool,  # noqa: FBT001
 ) -> None:
     """Whatever the clock does, the next try only moves later, and jitter only adds, up to a tenth."""
     after = failed(circuit, began_at=began_at, now=now, jitter=jitter, is_silence=is_silence)

@@ -291,6 +291,7 @@ def test_every_field_is_taken_over() -> None:
         concurrency=4,
         max_delay=math.inf,
         max_block=6.0,
+        give_up_after=8.0,
         latency_factor=7.0,
         obey_crawl_delay=False,
         obey_visit_time=True,

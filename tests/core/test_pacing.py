@@ -215,14 +215,18 @@ def test_latency_is_smoothed_and_errors_never_lower_it(
     assert after.latency == latency
 
 
+@pytest.mark.parametrize("is_silence", [False, True])
 @pytest.mark.parametrize(("known", "latency"), [(None, 8.0), (2.0, 5.0), (20.0, 20.0)])
-def test_request_without_an_answer_is_slow_at_best(known: float | None, latency: float) -> None:
+def test_request_without_an_answer_is_slow_at_best(
+    known: float | None, latency: float, *, is_silence: bool
+) -> None:
     """A time-out may raise the latency; nothing else changes."""
     state = HostState(latency=known, failures=2, visits=7)
     host = Host(HOST)
     host.restore(state)
     paced = PacedOrigin(Origin("http", HOST, 80), host, OPTIONS)
-    host.note_outage(PacedTurn(paced, began_at=100.0), "it is gone", now=108.0, jitter=0.0)
+    turn = PacedTurn(paced, began_at=100.0)
+    host.note_outage(turn, "it is gone", is_silence=is_silence, now=108.0, jitter=0.0)
     assert host.snapshot() == replace(state, latency=latency)
 
 

@@ -12,7 +12,7 @@ from tests.pace.bench import HOST, OPTIONS
 from robotgate.options import Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, TurnState
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
-from robotgate.pace.state import FORGIVEN_AFTER, Circuit, HostState
+from robotgate.pace.state import FORGIVEN_AFTER, UNTRIED, Circuit, HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.urls import Origin
 
@@ -172,7 +172,7 @@ def test_blocks_hold_for_those_they_name() -> None:
     host.blocked_until_at = MIDNIGHT + 5.0
     one.operator_until_at = MIDNIGHT + 20.0
     assert [host.earliest_start(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 5.0]
-    other.circuit = Circuit(outages=1, opened_at=MIDNIGHT, retry_at=MIDNIGHT + 30.0)
+    other.circuit = Circuit(outages=1, retry_at=MIDNIGHT + 30.0)
     assert [host.earliest_start(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 30.0]
 
 
@@ -187,37 +187,40 @@ def test_open_serial_turn_ends_no_sooner_than_now() -> None:
 
 # Which requests are not worth waiting with.
 
+GONE: Final = Circuit(outages=1, retry_at=MIDNIGHT + 12.0, is_gone=True)
+
 
 @pytest.mark.parametrize(
-    ("operator", "block", "outage", "asked", "ahead", "cause", "seconds"),
+    ("operator", "block", "circuit", "asked", "ahead", "cause", "seconds"),
     [
-        (0.0, 0.0, 0.0, NOTHING_ASKED, False, None, 0.0),
-        (300.0, 300.0, 0.0, NOTHING_ASKED, False, None, 0.0),
-        (301.0, 0.0, 0.0, NOTHING_ASKED, True, "the operator blocks it", 301.0),
-        (0.0, 301.0, 0.0, NOTHING_ASKED, True, "answered 429 or 503", 301.0),
-        (999.0, 999.0, 12.0, NOTHING_ASKED, True, "it is gone", 12.0),
-        (0.0, 0.0, 0.0, NIGHT, True, None, 0.0),
-        (0.0, 0.0, 0.0, NIGHT, False, "Visit-time", HOUR),
-        (0.0, 0.0, 0.0, Asked(visit_times=(VisitTime(5, 119),)), False, None, 0.0),
+        (0.0, 0.0, UNTRIED, NOTHING_ASKED, False, None, 0.0),
+        (300.0, 300.0, UNTRIED, NOTHING_ASKED, False, None, 0.0),
+        (301.0, 0.0, UNTRIED, NOTHING_ASKED, True, "the operator blocks it", 301.0),
+        (0.0, 301.0, UNTRIED, NOTHING_ASKED, True, "answered 429 or 503", 301.0),
+        (0.0, 0.0, Circuit(outages=9, retry_at=MIDNIGHT + 300.0), NOTHING_ASKED, True, None, 0.0),
+        (0.0, 0.0, Circuit(outages=9, retry_at=MIDNIGHT + 301.0), NOTHING_ASKED, True, "it is gone", 301.0),
+        (999.0, 999.0, GONE, NOTHING_ASKED, True, "it is gone", 12.0),
+        (0.0, 0.0, GONE, NOTHING_ASKED, False, "it is gone", 12.0),
+        (0.0, 0.0, UNTRIED, NIGHT, True, None, 0.0),
+        (0.0, 0.0, UNTRIED, NIGHT, False, "Visit-time", HOUR),
+        (0.0, 0.0, UNTRIED, Asked(visit_times=(VisitTime(5, 119),)), False, None, 0.0),
     ],
 )
 def test_what_is_not_worth_waiting_with(
     *,
     operator: float,
     block: float,
-    outage: float,
+    circuit: Circuit,
     asked: Asked,
     ahead: bool,
     cause: str | None,
     seconds: float,
 ) -> None:
-    """An outage, a block over `max_block`, and for pages hours that open later than that."""
+    """A host that is given up, a try or a block over `max_block`, and for pages hours that open later than that."""
     paced = simple(asked=asked)
     paced.operator_until_at = MIDNIGHT + operator
     paced.host.blocked_until_at = MIDNIGHT + block
-    if outage:
-        paced.circuit = Circuit(outages=1, opened_at=MIDNIGHT, retry_at=MIDNIGHT + outage)
-        paced.outage = "it is gone"
+    paced.circuit, paced.outage = circuit, "it is gone"
     error = paced.host.unavailable(paced, MIDNIGHT, ahead=ahead)
     if cause is None:
         assert error is None
@@ -325,6 +328,6 @@ def test_origin_that_is_needed_stays() -> None:
     assert not host.may_drop(paced, MIDNIGHT, is_saved=False)
     host.open = ()
     assert host.may_drop(paced, MIDNIGHT, is_saved=False)
-    paced.circuit = Circuit(outages=1, opened_at=MIDNIGHT, retry_at=MIDNIGHT + 30.0)
+    paced.circuit = Circuit(outages=1, retry_at=MIDNIGHT + 30.0)
     assert not host.may_drop(paced, MIDNIGHT + 29.0, is_saved=False)
     assert host.may_drop(paced, MIDNIGHT + 30.0, is_saved=False)

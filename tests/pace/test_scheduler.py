@@ -477,9 +477,9 @@ async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
 
 
 async def test_one_turn_tries_after_an_outage() -> None:
-    """The others wait for its outcome: an answer lets all of them go, another outage refuses them."""
+    """The others wait for its outcome: an answer lets all go, another outage of a host that is given up none."""
     bench = Bench()
-    paced = bench.origin(delay=0.0, concurrency=5)
+    paced = bench.origin(delay=0.0, concurrency=5, give_up_after=0.0)
     await bench.visit("a", paced, outage="it refuses connections")
     with pytest.raises(HostUnavailableError, match="refuses"):
         await bench.visit("b", paced)

@@ -131,7 +131,8 @@ class Event:
             host.note_latency(turn, self.now, self.status < GOOD_BELOW)
             host.note_answer(turn, self.status, self.retry_after, now=self.now, jitter=self.jitter)
         else:
-            host.note_outage(turn, "it is gone", now=self.now, jitter=self.jitter)
+            is_silence = self.status < GOOD_BELOW
+            host.note_outage(turn, "it is gone", is_silence=is_silence, now=self.now, jitter=self.jitter)
 
 
 counts = st.integers(0, 10**9)

@@ -25,7 +25,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.robots import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, outage_of
+from robotgate.web.robots import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, Silence, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -41,6 +41,7 @@ REFUSED: Final = "it refuses connections"
 NO_NAME: Final = "its name cannot be resolved"
 NO_ANSWER: Final = "it does not answer in time"
 NO_CONNECTION: Final = "it takes no connection in time"
+HUNG_UP: Final = "it closes the connection without an answer"
 
 
 class Resolver(AbstractResolver):
@@ -192,6 +193,7 @@ async def test_silent_server(timeout: aiohttp.ClientTimeout, kind: type[BaseExce
         error = await error_of(f"http://{authority}/", timeout=timeout)
     assert isinstance(error, kind)
     assert outage_of(error, host=LOOPBACK) == outage
+    assert isinstance(outage_of(error), Silence)
 
 
 @pytest.mark.parametrize("option", ["connect", "sock_connect"])
@@ -201,6 +203,7 @@ async def test_connection_that_is_never_made(option: str) -> None:
         error = await error_of(f"https://{authority}/", timeout=aiohttp.ClientTimeout(**{option: SHORT}))
     assert isinstance(error, aiohttp.ConnectionTimeoutError)
     assert outage_of(error, host=LOOPBACK) == NO_CONNECTION
+    assert not isinstance(outage_of(error), Silence)
 
 
 async def test_tls_against_a_plain_port() -> None:
@@ -295,20 +298,23 @@ async def test_address_that_this_machine_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("talk", "kind"),
+    ("talk", "kind", "outage"),
     [
-        (hang_up, aiohttp.ServerDisconnectedError),
-        (reset, aiohttp.ClientOSError),
-        (saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), aiohttp.ClientPayloadError),
-        (saying(b"no HTTP at all\r\n\r\n"), aiohttp.ClientResponseError),
+        (hang_up, aiohttp.ServerDisconnectedError, HUNG_UP),
+        (reset, aiohttp.ClientOSError, HUNG_UP),
+        (saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), aiohttp.ClientPayloadError, None),
+        (saying(b"no HTTP at all\r\n\r\n"), aiohttp.ClientResponseError, None),
     ],
 )
-async def test_server_that_is_reached_and_fails(talk: Talk, kind: type[BaseException]) -> None:
-    """It is there; a kept connection that was closed meanwhile looks the same."""
+async def test_server_that_is_reached_and_fails(
+    talk: Talk, kind: type[BaseException], outage: str | None
+) -> None:
+    """It is there, or was; a kept connection that was closed meanwhile looks the same."""
     async with server(talk) as authority:
         error = await error_of(f"http://{authority}/")
     assert isinstance(error, kind)
-    assert outage_of(error, host=LOOPBACK) is None
+    assert outage_of(error, host=LOOPBACK) == outage
+    assert outage is None or isinstance(outage_of(error), Silence)
 
 
 def test_plain_errors(subtests: pytest.Subtests) -> None:
@@ -324,8 +330,8 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
             f"it takes no connection ({os.strerror(errno.EHOSTUNREACH)})",
         ),
         (aiohttp.ServerTimeoutError(), NO_ANSWER),
-        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), None),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), None),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), HUNG_UP),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), HUNG_UP),
         (OSError(errno.EMFILE, "Too many open files"), None),
         (PermissionError(errno.EACCES, "a file of ours"), None),
         (OSError("nobody knows"), None),
@@ -342,6 +348,8 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(error=error, outage=outage):
             assert outage_of(error) == outage
+            # The request may have been sent.
+            assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
 
 
 def test_no_number_means_both() -> None:
@@ -362,17 +370,21 @@ async def test_robots_txt_of_a_host_that_cannot_be_reached(deaf_port: int) -> No
     """The failure says so."""
     failure = await fetched(f"http://{LOOPBACK}:{deaf_port}/robots.txt")
     assert isinstance(failure, Failure)
-    assert failure.is_outage
-    async with server(keep_silent) as authority:
+    assert (failure.is_outage, failure.is_silence) == (True, False)
+
+
+@pytest.mark.parametrize("talk", [keep_silent, hang_up])
+async def test_robots_txt_of_a_host_that_gives_no_answer(talk: Talk) -> None:
+    """The request was sent: it takes several to be an outage."""
+    async with server(talk) as authority:
         failure = await fetched(f"http://{authority}/robots.txt", timeout=SHORT)
     assert isinstance(failure, Failure)
-    assert failure.is_outage
+    assert (failure.is_outage, failure.is_silence) == (False, True)
 
 
 @pytest.mark.parametrize(
     "talk",
     [
-        hang_up,
         saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
         saying(b"no HTTP at all\r\n\r\n"),
     ],
@@ -384,7 +396,7 @@ async def test_robots_txt_of_a_host_that_is_there(
     async with server(talk) as authority:
         failure = await fetched(f"http://{authority}/robots.txt")
     assert isinstance(failure, Failure)
-    assert not failure.is_outage
+    assert not (failure.is_outage or failure.is_silence)
 
 
 async def test_robots_txt_that_begins_and_never_ends() -> None:

@@ -156,8 +156,8 @@ async def test_block_that_grows_is_told_again() -> None:
 
 
 async def test_outage_and_recovery() -> None:
-    """The origin is named; who waited is told of as refused."""
-    async with make_gate() as gate:
+    """The origin is named; who waited is told of as refused once it is given up."""
+    async with make_gate(give_up_after=0.0) as gate:
         gate.learn(SITE, b"")
         heard = listen(gate)
         failing = asyncio.create_task(visit(gate, takes=0.5, error=REFUSED))

@@ -253,9 +253,9 @@ async def test_block_is_heeded_though_the_store_fails() -> None:
 
 
 async def test_outage_is_heeded_though_the_store_fails() -> None:
-    """Turns that wait for an origin that is down are refused, and none tries it before its time."""
+    """Turns that wait for an origin that is given up are refused, and none tries it before its time."""
     store = FailingStore()
-    async with make_gate(store=store) as gate, asyncio.timeout(600.0):
+    async with make_gate(store=store, give_up_after=0.0) as gate, asyncio.timeout(600.0):
         await visit(gate)
         async with gate.turn(PAGE) as turn:
             waiting = asyncio.create_task(visit(gate))

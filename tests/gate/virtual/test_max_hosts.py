@@ -163,7 +163,8 @@ async def test_open_circuit_is_kept() -> None:
     """An unreachable origin is not tried sooner because other hosts were added."""
     async with make_gate(max_hosts=2) as gate:
         await visit(gate)
-        await fail(gate)
+        for _ in range(5):
+            await fail(gate)
         at = await retry_at(gate)
         for number in range(5):
             await visit(gate, NOBODY.format(number))

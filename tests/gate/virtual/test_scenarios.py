@@ -41,6 +41,8 @@ class Comer:
     retry_after: str | None = None
     times_out: bool = False
     """Whether nothing comes in place of an answer."""
+    finds_nobody: bool = False
+    """Whether no connection is made."""
     leaves_at: float | None = None
     """When it is cancelled."""
 
@@ -56,8 +58,8 @@ class Comer:
 
     async def _ask(self, turn: Turn) -> None:
         await asyncio.sleep(self.takes)
-        if self.times_out:
-            turn.report(error=TimeoutError())
+        if self.times_out or self.finds_nobody:
+            turn.report(error=TimeoutError() if self.times_out else ConnectionRefusedError())
             return
         headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
         turn.report(status=self.status, headers=headers)
@@ -339,23 +341,46 @@ BLOCKS: Final = [
         ],
     ),
     Scenario(
-        "a host that cannot be reached: everybody is told at once, one tries again, and who comes then waits for that",
-        Options(delay=1.0),
+        "a host that is given up: everybody is told at once, one tries again, and who comes then waits for that",
+        Options(delay=0.5, give_up_after=0.0),
         (
-            Comer("a", takes=1.0, times_out=True),
+            Comer("a", takes=1.0, finds_nobody=True),
             *comers("b", "c"),
-            Comer("d", 5.0),
-            Comer("e", 12.5, takes=2.0),
-            Comer("f", 13.0),
+            Comer("d", 1.5),
+            Comer("e", 2.5, takes=2.0),
+            Comer("f", 3.0),
         ),
         [
             (0.0, "a"),
             (1.0, "b: HostUnavailableError"),
             (1.0, "c: HostUnavailableError"),
-            (5.0, "d: HostUnavailableError"),
-            (12.5, "e"),
-            (15.5, "f"),
+            (1.5, "d: HostUnavailableError"),
+            (2.5, "e"),
+            (5.0, "f"),
         ],
+    ),
+    Scenario(
+        "a host that cannot be reached for a moment: everybody waits, one tries, and the others wait for that",
+        Options(delay=0.0, max_wait=30.0),
+        (
+            Comer("a", takes=1.0, finds_nobody=True),
+            Comer("b", finds_nobody=True),
+            Comer("c", takes=2.0),
+            Comer("d", 1.5),
+        ),
+        [(0.0, "a"), (between(2.0, 2.1), "b"), (between(4.0, 4.3), "c"), (between(6.0, 6.3), "d")],
+    ),
+    Scenario(
+        "who may not wait for the next try is told so",
+        Options(delay=0.0),
+        (Comer("a", finds_nobody=True), Comer("b", 0.5, max_wait=0.4), Comer("c", 0.5, max_wait=0.7)),
+        [(0.0, "a"), (0.5, "b: TooSoonError"), (between(1.0, 1.1), "c")],
+    ),
+    Scenario(
+        "a late answer holds nobody back",
+        Options(delay=1.0),
+        (Comer("a", takes=1.0, times_out=True), *comers("b", "c")),
+        [(0.0, "a"), (2.0, "b"), (3.0, "c")],
     ),
 ]
 

@@ -68,7 +68,7 @@ async def test_turns_and_bytes_are_counted() -> None:
 
 async def test_hosts_are_counted_by_state() -> None:
     """Two origins of a host that is blocked, one host that cannot be reached, one that the operator blocked."""
-    async with make_gate() as gate:
+    async with make_gate(give_up_after=0.0) as gate:
         for url in (PAGE, SECURE, OTHER):
             gate.learn(url, b"")
         await gate.allowed("http://c.example/")

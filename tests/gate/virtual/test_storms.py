@@ -29,6 +29,8 @@ MAX_BLOCK: Final = 300.0
 ODD: Final = 0.0137
 """Seconds between two arrivals; no turn comes due in the instant of one."""
 ANSWERS: Final = [(200, None)] * 12 + [(429, "2"), (503, "7"), (None, None)]
+ERRORS: Final = [None] * 12 + [TimeoutError(), ConnectionResetError(), ConnectionRefusedError()]
+"""In place of an answer."""
 
 
 def learn_all(gate: RobotGate) -> None:
@@ -40,7 +42,10 @@ def learn_all(gate: RobotGate) -> None:
 class Storm:
     """Visitors who come one after the other, and leave whenever chance says so."""
 
-    def __init__(self, gate: RobotGate, laws: dict[str, PaceLaw], chance: random.Random) -> None:
+    def __init__(
+        self, gate: RobotGate, laws: dict[str, PaceLaw], chance: random.Random, *, has_errors: bool
+    ) -> None:
+        self._has_errors = has_errors
         self._gate = gate
         self._laws = laws
         self._chance = chance
@@ -59,6 +64,7 @@ class Storm:
                 takes=takes * self._chance.randint(0, 4),
                 status=status,
                 retry_after=retry_after,
+                error=self._chance.choice(ERRORS) if self._has_errors else None,
             )
             self.tasks.append(asyncio.create_task(visitor.visit(self._gate, self._laws[host])))
             await asyncio.sleep(ODD)
@@ -78,13 +84,16 @@ class Storm:
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 @pytest.mark.parametrize("slots", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(3))
-async def test_storm(pending_timers: Callable[[], int], seed: int, slots: int, delay: float) -> None:
+@pytest.mark.parametrize("has_errors", [False, True])
+async def test_storm(
+    pending_timers: Callable[[], int], seed: int, slots: int, delay: float, *, has_errors: bool
+) -> None:
     """No turn starts too soon, too late, out of order or never; one timer a host is left, then none."""
     laws = {host: PaceLaw(floor=delay, slots=slots, max_block=MAX_BLOCK) for host in HOSTS}
     chance = random.Random(seed)
     async with make_gate(delay=delay, concurrency_per_host=slots) as gate:
         learn_all(gate)
-        storm = Storm(gate, laws, chance)
+        storm = Storm(gate, laws, chance, has_errors=has_errors)
         for _ in range(ROUNDS):
             await storm.arrive(VISITORS // ROUNDS, takes=0.25)
             await asyncio.sleep(chance.choice([0.0, 0.25, 0.5 - (ODD * (VISITORS // ROUNDS)) % 0.5]))

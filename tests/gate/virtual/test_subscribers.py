@@ -179,7 +179,7 @@ async def test_log_that_raises_at_a_turn_breaks_nothing(complaints: list[str]) -
 @pytest.mark.parametrize("is_outage", [True, False])
 async def test_log_that_raises_at_a_block_breaks_nothing(complaints: list[str], is_outage: bool) -> None:  # noqa: FBT001
     """The report returns, the turn ends, and waiting tasks go on or are refused."""
-    async with make_gate() as gate:
+    async with make_gate(give_up_after=0.0) as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:
             waiting = [asyncio.create_task(visit(gate)) for _ in range(2)]
