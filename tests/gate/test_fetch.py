@@ -106,19 +106,34 @@ async def test_pages_come_one_delay_apart(web: Web, open_gate: OpenGate) -> None
     assert web.peak() == 1
 
 
-async def test_crawl_delay_is_kept(web: Web, gate: RobotGate) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "User-agent: *\nCrawl-delay: 0.15",
+        "User-agent: *\nCrawl-delay: 0,15",
+        "User-agent: *\nCrawl-delay: .15",
+        "User-agent: *\nCrawl-delay: 150 ms",
+        "User-agent: *\nRequest-rate: 1/0.15s",
+        "User-agent: *\nRequest-rate: 400 / min",
+        "Crawl-delay: 0.15\nUser-agent: *\nDisallow: /private",
+    ],
+)
+async def test_crawl_delay_is_kept(web: Web, gate: RobotGate, lines: str) -> None:
     """The site's own delay, where it is longer than ours; the first page waits for it too."""
-    web.serve(ROBOTS, "User-agent: *\nCrawl-delay: 0.15")
+    web.serve(ROBOTS, lines)
     await asyncio.gather(*(gate.fetch(f"{PAGE}/{number}") for number in range(3)))
     gaps = web.gaps("site.example")
     assert len(gaps) == 3
     assert min(gaps) >= 0.15
 
 
-async def test_too_long_a_crawl_delay_is_refused(web: Web, open_gate: OpenGate) -> None:
+@pytest.mark.parametrize(
+    "line", ["Crawl-delay: 11", "Crawl-delay: 1 min", "Request-rate: 1/1 h", "Crawl-delay: 5-20"]
+)
+async def test_too_long_a_crawl_delay_is_refused(web: Web, open_gate: OpenGate, line: str) -> None:
     """Never visited sooner than it asks."""
     gate = await open_gate(max_delay=10)
-    web.serve(ROBOTS, "User-agent: *\nCrawl-delay: 11")
+    web.serve(ROBOTS, f"User-agent: *\n{line}")
     with pytest.raises(DisallowedError) as caught:
         await gate.fetch(PAGE)
     assert caught.value.verdict.reason is Reason.DELAY_TOO_LONG

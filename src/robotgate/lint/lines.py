@@ -203,13 +203,19 @@ def _escaped(match: re.Match[bytes]) -> bytes:
     return b"".join(b"%%%02X" % byte for byte in match[0])
 
 
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    """The character of an escape; behind half an escape, which it would complete, the escape."""
+    is_behind_half = re.search(rb"%[0-9A-Fa-f]?\Z", match.string[max(match.start() - 2, 0) : match.start()])
+    return match[0] if is_behind_half else unquote_to_bytes(match[0])
+
+
 _ODD_PATHS: Final = (
     (FindingCode.LEADING_WILDCARD, re.compile(rb"\A\*"), b"/*"),
     (FindingCode.DOLLAR_INSIDE, re.compile(rb"\$(?!\Z)"), _escaped),
     (FindingCode.BLANK_IN_PATH, re.compile(rb"[ \t]+"), _escaped),
     (FindingCode.NON_ASCII_PATH, re.compile(rb"[\x80-\xff]+"), _escaped),
     (FindingCode.BROKEN_ESCAPE, re.compile(rb"%(?![0-9A-Fa-f]{2})"), _escaped),
-    (FindingCode.ESCAPED_UNRESERVED, re.compile(_UNRESERVED), lambda match: unquote_to_bytes(match[0])),
+    (FindingCode.ESCAPED_UNRESERVED, re.compile(_UNRESERVED), _unescaped),
     (
         FindingCode.LOWER_CASE_ESCAPE,
         re.compile(rb"(?!%b)%%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])" % _UNRESERVED),

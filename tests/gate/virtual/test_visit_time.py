@@ -35,9 +35,10 @@ SECURE_SITE = "https://a.example"
 SECURE = "https://a.example/page"
 
 
-async def test_wait_runs_to_the_start_of_the_hours() -> None:
+@pytest.mark.parametrize("hours", [MORNING, asks("Visit-time: 0600 0845"), asks("Visit-time: 6:00 - 08:45")])
+async def test_wait_runs_to_the_start_of_the_hours(hours: str) -> None:
     """Then they go in their order, the delay apart."""
-    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True, max_block=math.inf) as gate:
+    async with make_gate(scripted({SITE: hours}), obey_visit_time=True, max_block=math.inf) as gate:
         assert await visits(gate, 3) == [OPENS_AT, OPENS_AT + 1, OPENS_AT + 2]
         assert gate.host(PAGE).visits == 4
 
