@@ -377,6 +377,26 @@ async def test_a_server_that_may_evict_keys_is_told_of(
     assert all(f"maxmemory-policy is {policy}" in warning for warning in warnings)
 
 
+async def test_a_cancelled_close_closes_all_connections(server: RedisServer) -> None:
+    """The server would keep them until the process ends."""
+    async with admin(server) as client:
+        store = RedisStore(server.url)
+        await store.session()
+        assert len(await client.client_list()) > 1
+        server.pause()
+        closing = asyncio.get_running_loop().create_task(store.aclose())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        server.resume()
+
+        async def is_alone() -> bool:
+            return len(await client.client_list()) == 1
+
+        await becomes(is_alone)
+
+
 async def test_a_store_without_its_server(server: RedisServer) -> None:
     """Opening it fails with a message that says why; so does a session."""
     server.kill()

@@ -215,8 +215,8 @@ class RedisStore(OwnStore):
         self._is_closed = True
         try:
             await asyncio.gather(*(session.aclose() for session in self._sessions))
-            await self._link.aclose()
         finally:
+            await self._link.aclose()
             if self._owns_client:
                 with suppress(RedisError, OSError), client_errors():
                     await self._client.aclose()
