@@ -141,7 +141,7 @@ async def test_file_that_has_moved_is_read_without_conditions(web: Web, open_gat
     assert new.statuses == [200]
 
 
-async def test_liar_that_says_304_unasked_has_no_file(web: Web, open_gate: OpenGate) -> None:
+async def test_liar_that_says_304_unasked_keeps_its_rules(web: Web, open_gate: OpenGate) -> None:
     """Nothing was asked that it could be the answer to."""
     clock = LaterClock()
     gate = await open_gate(clock=clock)
@@ -150,7 +150,7 @@ async def test_liar_that_says_304_unasked_has_no_file(web: Web, open_gate: OpenG
     web.serve(ROBOTS, status=304, headers={"ETag": '"v1"'})
     clock.offset = DAY + 1
     verdict = await gate.check(PRIVATE)
-    assert (verdict.allowed, verdict.reason) == (True, Reason.ROBOTS_TXT_UNAVAILABLE)
+    assert (verdict.allowed, verdict.reason) == (False, Reason.DISALLOWED_BY_RULE)
     assert asked_with(web, ROBOTS) == [(None, None)] * 2
 
 
