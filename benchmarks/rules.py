@@ -23,7 +23,18 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks._client import alone
 from benchmarks._hard_files import FULL_OF, SHAPES, HardFile, full_of, hostile_files, large_files
-from benchmarks._libraries import AGENT, EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries, missing
+from benchmarks._libraries import (
+    AGENT,
+    EXPLAINED,
+    OURS,
+    PATH_ONLY,
+    PROTEGO,
+    SITE,
+    Ask,
+    Library,
+    libraries,
+    missing,
+)
 from benchmarks._questions import questions
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
 from benchmarks._rounds import interleaved, say
@@ -281,18 +292,20 @@ def peaks() -> Table:
         key="peaks",
         title="Memory for files of 512,000 bytes, full of one kind of line",
         columns=PEAK_COLUMNS,
-        rows=tuple(Row(name=name, figures=_peaks(full_of(line)), is_ours=True) for name, line in FULL_OF.items()),
+        rows=tuple(
+            Row(name=name, figures=_peaks(full_of(line)), is_ours=True) for name, line in FULL_OF.items()
+        ),
         note="By `tracemalloc`, without the file itself.",
     )
 
 
 def _peaks(body: bytes) -> dict[str, Figure]:
-    works: dict[str, Callable[[RobotsTxt], object]] = {
-        "first": lambda robots: robots.allowed("/a", AGENT),
-        "explained": lambda robots: robots.verdict("/x/a", AGENT),
-        "groups": lambda robots: robots.groups,
+    works: dict[str, Callable[[], object]] = {
+        "first": lambda: RobotsTxt.parse(body).allowed("/a", AGENT),
+        "explained": lambda: RobotsTxt.parse(body).verdict("/x/a", AGENT),
+        "groups": lambda: RobotsTxt.parse(body).groups,
     }
-    return {key: Figure((_peak(lambda work=work: work(RobotsTxt.parse(body))),)) for key, work in works.items()}
+    return {key: Figure((_peak(work),)) for key, work in works.items()}
 
 
 def _peak(work: Callable[[], object]) -> float:

@@ -35,6 +35,7 @@ else:
 
 with instrumented:
     from robotgate import Dialect, InvalidURLError, RobotsTxt
+    from robotgate.rules.decode import ENCODED
     from robotgate.rules.normal import pattern_units, target_units
 
 HERE: Final = Path(__file__).parent
@@ -108,8 +109,8 @@ def check_answers(robots: RobotsTxt, agent: str, url: str) -> None:
 
 def check_twice(robots: RobotsTxt, body: bytes, agent: str, target: str) -> None:
     """Groups that come again change nothing."""
-    if body.startswith(_BOM[:1]):
-        # Within a file, a byte order mark is no such thing.
+    if body.startswith(ENCODED) or (body.startswith(_BOM[:1]) and not body.startswith(_BOM)):
+        # Within a file, the begin of another form is none, nor is an incomplete byte order mark.
         return
     twice = RobotsTxt.parse(body + _BETWEEN[robots.dialect] + body, ORIGIN, dialect=robots.dialect)
     one, other = robots.verdict(target, agent), twice.verdict(target, agent)

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import robotgate
+import robotgate.lint as lint_package
 import robotgate.sitemaps
 import robotgate.stores
 import robotgate.testing
@@ -145,6 +146,14 @@ def test_exports_are_what_their_homes_define() -> None:
         if not home.__name__.startswith("robotgate.") or getattr(home, name) is not thing:
             elsewhere.append(name)
     assert elsewhere == []
+
+
+def test_lint_is_a_function_and_a_package() -> None:
+    """`robotgate.lint` is called, and ``import robotgate.lint as lint`` has the names of the package."""
+    package = importlib.import_module("robotgate.lint")
+    assert lint_package.lint(b"") == robotgate.lint(b"") == ()
+    for name in package.__all__:
+        assert getattr(lint_package, name) is getattr(package, name)
 
 
 def test_public_things_have_docstrings() -> None:

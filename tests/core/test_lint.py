@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,8 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.NOT_UTF_8, GROUP + b"# caf\xe9\n", 2, r"\xe9", None, None),
     (CODE.BYTE_ORDER_MARK, b"\xef\xbb\xbfUser-agent: *\nDisallow:\n", 1, "", None, None),
     (CODE.BYTE_ORDER_MARK, b"\xef\xbbUser-agent: *\nDisallow:\n", 1, "", None, None),
+    (CODE.BYTE_ORDER_MARK, GROUP + b"\n\xef\xbb\xbf\xef\xbb\xbfDisallow:\n", 3, "", None, None),
+    (CODE.NOT_UTF_8, gzip.compress(GROUP + b"Disallow: /x\n", mtime=0), 1, r"\u001f\x8b", None, None),
     (CODE.BARE_CR, b"# a\r\nUser-agent: *\rDisallow:\n", 2, "", None, None),
     (CODE.LINE_TOO_LONG, GROUP + b"Disallow: /" + b"x" * MAX_LINE_BYTES, 2, "Disallow: /xxx", None, None),
     (CODE.NUL, GROUP + b"Disallow: /a\0b\n", 2, "\\u0000", None, None),
@@ -207,6 +210,16 @@ def test_what_lint_finds(subtests: pytest.Subtests) -> None:
             assert finding.related_line == related_line
             if suggestion is not None:
                 assert finding.suggestion == suggestion
+
+
+def test_lines_of_files_in_other_forms_are_checked() -> None:
+    """What is read behind a mark, or was compressed, is linted as it is read."""
+    body = GROUP + b"Disallow: /a\n\xef\xbb\xbfUser-agent: b\nDisallow: c\n"
+    expected = [(3, CODE.BYTE_ORDER_MARK), (4, CODE.PATH_WITHOUT_SLASH)]
+    assert found(body) == expected
+    assert found(gzip.compress(body)) == [(1, CODE.NOT_UTF_8), *expected]
+    assert found(gzip.compress(GROUP + b"#\n" * 300_000))[-1][1] is CODE.FILE_TOO_LARGE
+    assert found(b"\x1f\x8b\x08")[0] == (1, CODE.NOT_UTF_8)
 
 
 def test_every_code_has_its_case() -> None:

@@ -5,6 +5,7 @@ import pytest
 from robotgate.errors import InvalidURLError
 from robotgate.rules.grammar import RequestRate
 from robotgate.rules.robotstxt import CleanParam, RobotsTxt, product_token
+from robotgate.rules.rules import Rules
 from robotgate.rules.verdict import Reason, Rule, RuleKind, Verdict
 from robotgate.urls import split_url
 
@@ -215,3 +216,28 @@ def test_what_is_no_url_is_refused_on_the_site_itself(path: str) -> None:
     robots = RobotsTxt.parse(FILE, "https://example.com/robots.txt")
     with pytest.raises(InvalidURLError):
         robots.allowed(f"https://example.com{path}", "foobot")
+
+
+@pytest.mark.parametrize("site", ["", "https://example.com", "https://example.com:8443", "//example.com"])
+def test_bytes_that_are_no_utf_8_match_as_what_they_are(site: str) -> None:
+    """A path that was decoded with "surrogateescape" is those bytes, as in escapes; so are they in a query."""
+    robots = RobotsTxt.parse(
+        b"User-agent: *\nDisallow: /v/\xf0\nDisallow: /*?q=%E4\n", "https://example.com/"
+    )
+    for path in (b"/v/\xf0", b"/v/\xf0\xff", b"/a?q=\xe4", b"/\xff\xe2?q=\xe4"):
+        url = site + path.decode("utf-8", "surrogateescape")
+        escaped = "".join(f"%{ord(char) - 0xDC00:02X}" if char > "\ud800" else char for char in url)
+        for asked in (url, escaped):
+            assert not robots.allowed(asked, "foobot")
+            assert not robots.verdict(asked, "foobot").allowed
+    assert robots.allowed(f"{site}/v/\udcf1", "foobot")
+    # A letter that was cut in two is the letter.
+    whole = RobotsTxt.parse("User-agent: *\nDisallow: /é\n".encode())
+    assert not whole.allowed("/\udcc3\udca9", "foobot")
+
+
+def test_rules_given_as_values_match_bytes_that_are_no_utf_8() -> None:
+    """As those of a file."""
+    rules = Rules([Rule(RuleKind.DISALLOW, "/v/\udcf0", 1)])
+    assert not rules.allows("/v/%f0")
+    assert not rules.allows("/v/\udcf0")

@@ -1049,3 +1049,20 @@ async def test_visits_and_octets_are_counted(web: Web, gate: RobotGate) -> None:
     view = gate.host(PAGE)
     assert view.visits == 3
     assert view.bytes_read == 2000 + len(RULES)
+
+
+async def test_bytes_that_are_no_utf_8_are_sent_as_escapes(web: Web, gate: RobotGate) -> None:
+    """A URL that was decoded with "surrogateescape" is judged and sent as those bytes, by every call."""
+    web.serve(ROBOTS, b"User-agent: *\nDisallow: /private/\xf0")
+    private, page = (f"{SITE}/{name}/\udcf0" for name in ("private", "page"))
+    assert not await gate.allowed(private)
+    with pytest.raises(DisallowedError):
+        await gate.fetch(private)
+    assert (await gate.fetch(page)).url == f"{SITE}/page/%F0"
+    assert (await gate.fetch(page, params={"q": "1"})).status == 200
+    async with gate.turn(page) as turn:
+        assert turn.url == f"{SITE}/page/%F0"
+    for url in (f"{SITE}/\ud800", "http://site\udcf0.example/", "http://\udcf0/"):
+        with pytest.raises(InvalidURLError):
+            await gate.fetch(url)
+    assert web.urls == [ROBOTS, f"{SITE}/page/%F0", f"{SITE}/page/%F0?q=1"]

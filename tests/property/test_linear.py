@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from benchmarks._client import alone
-from benchmarks.rules import doubled
+from benchmarks._hard_files import FULL_OF, full_of
+from benchmarks.rules import MOST_PEAK, doubled, peaks
 
 from robotgate.lint import lint
 from robotgate.rules.parser import Dialect
@@ -71,6 +72,8 @@ FAMILIES: Final[dict[str, Callable[[int], bytes]]] = {
     "CRLF": lambda n: b"\r\n" * 8 * n,
     "NUL": lambda n: b"\0\n" * 8 * n,
     "byte order marks": lambda n: b"\xef\xbb\xbf" * 8 * n,
+    "byte order marks of lines": lambda n: b"#\n\xef\xbb\xbf" * 8 * n,
+    "UTF-16": lambda n: b"\xff\xfe" + b"#\0\n\0" * 8 * n,
     "sitemaps": lambda n: lines("Sitemap: http://www.example.com/{}", n),
     "unknown records": lambda n: b"User-agent: *\n" + lines("X{}: {}", n),
     "nonsense": lambda n: lines("{} is not a line", n),
@@ -150,6 +153,22 @@ def test_cost_is_linear(cost: Callable[[Work], int], most: float, subtests: pyte
                 one()  # What is computed but once is not of the file.
                 less, more = cost(small), cost(large)
                 assert more <= most * less, f"{less}, then {more}"
+
+
+@pytest.mark.parametrize(
+    "kind", ["CR", "comments that end with CR", "CR and CRLF by turns", "byte order marks"]
+)
+def test_line_ends_take_little_memory(kind: str) -> None:
+    """A file of the most that is read, in the shortest lines: canonical in a few copies of it."""
+    body = full_of(FULL_OF[kind])
+    assert memory(lambda: RobotsTxt.parse(body).allowed("/x", "foobot")) < 8 * len(body)
+
+
+@pytest.mark.slow
+def test_no_file_takes_much_memory() -> None:
+    """20 MB at most, of whatever lines a file is full, and whatever is asked."""
+    found = {row.name: {key: each.median for key, each in row.figures.items()} for row in peaks().rows}
+    assert all(figure <= MOST_PEAK for figures in found.values() for figure in figures.values()), found
 
 
 def test_a_loop_in_a_loop_is_seen() -> None:

@@ -18,6 +18,7 @@ from codecs import (
     utf_16_decode,
     utf_32_decode,
 )
+from contextlib import suppress
 from typing import Final
 
 MAX_MEMBERS: Final = 128
@@ -63,11 +64,9 @@ def decoded(body: bytes, max_bytes: int) -> tuple[bytes, str | None]:
     for marks, decode in _DECODERS:
         if body.startswith(marks) and not _WORD_IN_BYTES.search(body):
             is_cut = is_cut or len(body) >= max_bytes
-            try:
+            with suppress(UnicodeDecodeError):
                 # Without the half of a character at its end.
-                body = decode(body[:max_bytes], "strict", False)[0].encode()  # By position only.
-            except UnicodeDecodeError:
-                pass
+                body = decode(body[:max_bytes], "strict", False)[0].encode()
             break
     if is_cut:
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]

@@ -61,6 +61,7 @@ _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 _WORD: Final = re.compile(r"[^ \t\n]+")
 _LONE_CR: Final = re.compile(rb"\r(?!\n)")
+_MARK_BEGIN: Final = BOM_UTF8[:1]
 _LATER_MARKS: Final = re.compile("([\r\n])(?:\xef\xbb\xbf)++")
 _FIRST_MARKS: Final = re.compile(rb"(?:%b)++|\xef\xbb?" % BOM_UTF8)
 """Byte order marks where the file begins; the first may be incomplete."""
@@ -125,7 +126,10 @@ def readable(body: bytes) -> bytes:
     A mark is passed over where any line begins: files with marks may have been joined.
     """
     text = within_limit(body)
-    if text.startswith(BOM_UTF8[:1]):
+    # One byte is found much faster than three.
+    if _MARK_BEGIN not in text:
+        return text
+    if text.startswith(_MARK_BEGIN):
         text = _FIRST_MARKS.sub(b"", text, count=1)
     if BOM_UTF8 in text:
         # As text: of many short parts, bytes take ten times the memory to be joined.

@@ -51,7 +51,7 @@ _UNIT_OF_BYTE: Final = "".join(
 
 @lru_cache(4_096)
 def _spelt(text: str) -> str:
-    """The units of a run of escapes, or of a character that is not plain; a surrogate escape is the byte it stands for."""
+    """The units of a run of escapes, or of a character that is not plain. A surrogate escape is the byte it hides."""
     if len(text) > 1:
         raw = bytes.fromhex(text.replace("%", ""))
     else:

@@ -72,7 +72,7 @@ HEADER_LIMITS: Final[HeaderLimits] = {
     "max_field_size": 64 * 1024,
     "max_headers": 500,
 }
-"""Of the gate's own sessions: a long Content-Security-Policy closes no site. aiohttp's are 8,190 bytes and 128 lines."""
+"""Of the gate's own sessions: a long Content-Security-Policy closes no site. aiohttp has 8,190 bytes and 128 lines."""
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]
 

@@ -210,8 +210,8 @@ class BoundedBody:
     A gigabyte of one letter is a megabyte of gzip, and a megabyte of gzip can hold nothing: both the decoded bytes and
     those that they are decoded from are bounded.
 
-    A name of no coding, such as ``utf-8`` or ``none``, changes nothing, as for most clients: servers that name a charset
-    here send plain bodies. What is then no text is an error.
+    A name of no coding, such as ``utf-8`` or ``none``, changes nothing, as for most clients: there are servers that
+    name a charset here. A body that is then no text is an error.
 
     Args:
         content_encoding: all lines of the header, joined with commas.
