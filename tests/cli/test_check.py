@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,8 @@ import pytest
 from tests.cli.conftest import CONTACT, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cli.conftest import LocalSite
 
 ROBOTS: Final = b"""\
@@ -73,6 +76,18 @@ def test_the_deciding_line_stands_in_its_context(robots: Path) -> None:
         "  >    10  Disallow: /private/",
         "       11  Disallow: /x",
     ]
+
+
+@pytest.mark.parametrize(
+    "encode", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "UTF-16"]
+)
+def test_a_file_in_another_form_is_read_and_shown(tmp_path: Path, encode: Callable[[bytes], bytes]) -> None:
+    """As the gate reads it, with the text of the deciding line."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(encode(ROBOTS))
+    exit_code, lines = _check(path, "--agent", "ExampleBot/1.0", "/private/x")
+    assert exit_code == 1
+    assert "  >    10  Disallow: /private/" in lines
 
 
 def test_the_worst_answer_counts(robots: Path) -> None:
