@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = Path(__file__).with_name("crawl.py")
 PATIENCE: Final = 60.0
-TARDY: Final = 0.01
+TARDY: Final = 0.05
 """Seconds after which the server, which shares the machine with two crawlers, may note an end that they have seen."""
 ANSWER: Final = 0.03
 """Seconds that a page takes."""
