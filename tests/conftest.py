@@ -90,6 +90,7 @@ class GateOptions(TypedDict, total=False):
     max_delay: float
     max_wait: float | None
     max_block: float
+    give_up_after: float
     robots_concurrency: int
     allow_private_addresses: bool
     status_policy: StatusPolicy

@@ -137,7 +137,9 @@ class TooSoonError(RobotGateError, ClientError):
 
 
 class HostUnavailableError(RobotGateError, ClientError):
-    """The host cannot be reached, its robots.txt cannot be read, or it is blocked for longer than ``max_block``.
+    """The host is given up, its robots.txt cannot be read, or it is blocked for longer than ``max_block``.
+
+    It is given up when it could not be reached for ``give_up_after``, until it is tried again.
 
     It is blocked by 429 and 503, by `gate.block`, and outside of its Visit-time.
     """

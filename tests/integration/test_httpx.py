@@ -543,48 +543,81 @@ async def test_store_that_fails_is_an_error_of_both_libraries(web: Web, open_gat
 
 async def test_refused_connection_opens_the_circuit(open_gate: OpenGate) -> None:
     """A refused connection closes the host for the next requests. `retries=` of httpx stay within one turn."""
-    gate = await open_gate(allow_private_addresses=True)
+    gate = await open_gate(allow_private_addresses=True, give_up_after=0.0)
     page = f"http://localhost:{free_port()}/page"
     gate.learn(page, b"")
     transport = GateTransport(gate, httpx.AsyncHTTPTransport(retries=1))
     async with httpx.AsyncClient(transport=transport) as client:
-        with pytest.raises(httpx.ConnectError):
-            await client.get(page)
-        with pytest.raises(HostUnavailableError, match="it refuses connections"):
-            await client.get(page)
+        for _ in range(2):
+            with pytest.raises(HostUnavailableError, match="it refuses connections"):
+                await client.get(page)
     assert gate.host(page).visits == 1
 
 
+async def test_request_that_was_not_sent_waits_for_another_turn(web: Web, gate: RobotGate) -> None:
+    """A server that restarts costs a second, and no page; so does a POST."""
+
+    class Restarting(ToTheWeb):
+        downs = 1
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if self.downs and request.url.path != "/robots.txt":
+                self.downs -= 1
+                raise httpx.ConnectError("refused") from ConnectionRefusedError()
+            return await super().handle_async_request(request)
+
+    gate.learn(PAGE, b"")
+    async with httpx.AsyncClient(transport=GateTransport(gate, Restarting(web))) as client:
+        response = await client.post(PAGE, content=b"order")
+    assert response.status_code == 200
+    assert web.visit(PAGE).body == b"order"
+    assert gate.host(PAGE).visits == 2
+
+
 @pytest.mark.parametrize(
-    ("url", "cause"),
+    ("url", "kind", "cause"),
     [
-        ("http://nowhere.invalid/", "its name cannot be resolved"),
-        ("https://127.0.0.1:{web.tls_port}/", "its TLS handshake fails"),
-        ("https://127.0.0.1:{web.port}/", "its TLS handshake fails"),
+        ("http://nowhere.invalid/", HostUnavailableError, "its name cannot be resolved"),
+        ("https://127.0.0.1:{web.tls_port}/", httpx.ConnectError, "its TLS handshake fails"),
+        ("https://127.0.0.1:{web.port}/", httpx.ConnectError, "its TLS handshake fails"),
     ],
     ids=["name", "certificate", "no TLS"],
 )
 async def test_host_that_cannot_be_reached_opens_the_circuit(
-    web: Web, open_gate: OpenGate, url: str, cause: str
+    web: Web, open_gate: OpenGate, url: str, kind: type[Exception], cause: str
 ) -> None:
     """A name without an address, a wrong certificate and a failing handshake close the host for the next requests."""
-    gate = await open_gate(allow_private_addresses=True)
+    gate = await open_gate(allow_private_addresses=True, give_up_after=0.0)
     page = url.format(web=web)
     gate.learn(page, b"")
     async with httpx.AsyncClient(transport=GateTransport(gate)) as client:
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(kind):
             await client.get(page)
         with pytest.raises(HostUnavailableError, match=cause):
             await client.get(page)
 
 
-async def test_silent_host_opens_the_circuit(web: Web, gate: RobotGate) -> None:
-    """A timeout before the status closes the host for the next requests."""
-    web.handle(PAGE, silent())
+@pytest.mark.parametrize(
+    ("handler", "kind", "cause"),
+    [
+        (silent(), httpx.ReadTimeout, "it does not answer in time"),
+        (hang_up(), httpx.RemoteProtocolError, "it closes the connection without an answer"),
+    ],
+    ids=["silent", "hangs up"],
+)
+async def test_host_that_gives_no_answers_opens_the_circuit(
+    web: Web, open_gate: OpenGate, handler: Handler, kind: type[Exception], cause: str
+) -> None:
+    """One request without a status is a slow page; several in a row close the host for the next requests."""
+    gate = await open_gate(give_up_after=0.0)
+    gate.learn(PAGE, b"")
+    web.handle(PAGE, handler)
     async with crawler(web, gate, timeout=0.1) as client:
-        with pytest.raises(httpx.ReadTimeout):
-            await client.get(PAGE)
-        with pytest.raises(HostUnavailableError, match="it does not answer in time"):
+        for _ in range(3):
+            assert gate.host(PAGE).unreachable_until_at is None
+            with pytest.raises(kind):
+                await client.get(PAGE)
+        with pytest.raises(HostUnavailableError, match=cause):
             await client.get(NEXT)
 
 
