@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
 import aiohttp
@@ -76,6 +76,11 @@ if TYPE_CHECKING:
     from robotgate.stores.option import StoreOption
     from robotgate.urls import PaceKeyPolicy
     from robotgate.web.awaited import Awaited
+
+    # Of the kinds of events that a callback is for.
+    Kind = TypeVar("Kind", bound=Event)
+    Kind2 = TypeVar("Kind2", bound=Event)
+    Kind3 = TypeVar("Kind3", bound=Event)
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_SITEMAPS: Final = 50_000
@@ -756,8 +761,45 @@ class RobotGate:
         self._check_open()
         self._cache.block(pattern, 0.0)
 
+    @overload
+    def subscribe(self, callback: Callable[[Event], object], *, at_once: bool = ...) -> Callable[[], None]: ...
+
+    # pyright finds the union of the kinds by the first, mypy by the two that follow.
+    @overload
     def subscribe(
-        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
+        self, callback: Callable[[Kind], object], kind: type[Kind], /, *kinds: type[Kind], at_once: bool = ...
+    ) -> Callable[[], None]: ...
+
+    @overload
+    def subscribe(
+        self,
+        callback: Callable[[Kind | Kind2], object],
+        kind: type[Kind],
+        kind2: type[Kind2],
+        /,
+        *,
+        at_once: bool = ...,
+    ) -> Callable[[], None]: ...
+
+    @overload
+    def subscribe(
+        self,
+        callback: Callable[[Kind | Kind2 | Kind3], object],
+        kind: type[Kind],
+        kind2: type[Kind2],
+        kind3: type[Kind3],
+        /,
+        *,
+        at_once: bool = ...,
+    ) -> Callable[[], None]: ...
+
+    @overload
+    def subscribe(
+        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = ...
+    ) -> Callable[[], None]: ...
+
+    def subscribe(
+        self, callback: Callable[..., object], *kinds: type[Event], at_once: bool = False
     ) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
 

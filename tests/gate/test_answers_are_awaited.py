@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+import pickle
 import warnings
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from io import StringIO
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
+from aiohttp import web as aioweb
 
 from robotgate import InvalidURLError, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.gate.servers import Web
+
+Ask: TypeAlias = Callable[[RobotGate, str], Coroutine[object, None, object]]
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"
@@ -24,34 +28,96 @@ PRIVATE = f"{SITE}/private"
 RULES = "User-agent: *\nDisallow: /private"
 
 
-def _allowed(gate: RobotGate) -> Coroutine[object, None, object]:
-    return gate.allowed(PRIVATE)
-
-
-def _check(gate: RobotGate) -> Coroutine[object, None, object]:
-    return gate.check(PRIVATE)
-
-
-def _fetch(gate: RobotGate) -> Coroutine[object, None, object]:
-    return gate.fetch(PRIVATE)
+ASKS: Final[tuple[Ask, ...]] = (RobotGate.allowed, RobotGate.check, RobotGate.fetch)
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
-@pytest.mark.parametrize("ask", [_allowed, _check, _fetch])
-async def test_forgotten_await_raises(
-    web: Web, gate: RobotGate, ask: Callable[[RobotGate], Coroutine[object, None, object]], *, is_known: bool
-) -> None:
-    """`if gate.allowed(url):` fetches nothing: it raises, says what is missing, and leaves nothing behind."""
+@pytest.mark.parametrize("ask", ASKS)
+async def test_forgotten_await_raises(web: Web, gate: RobotGate, ask: Ask, *, is_known: bool) -> None:
+    """`if gate.allowed(url):` fetches nothing: it raises and says what is missing. The answer can still be awaited."""
     web.serve(ROBOTS, RULES)
     if is_known:
         await gate.allowed(PAGE)
-    asked = len(web.visits)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(TypeError, match="await"):
-            bool(ask(gate))
-        gc.collect()
+    asked, answer = len(web.visits), ask(gate, PAGE)
+    with pytest.raises(TypeError, match="await"):
+        bool(answer)
+    with pytest.raises(TypeError, match="await"):
+        any([answer])
     assert len(web.visits) == asked
+    assert await answer is not None
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
+async def test_asyncio_takes_no_answer_for_true(web: Web, gate: RobotGate, *, is_known: bool) -> None:
+    """Where asyncio asks on behalf of a program, a forgotten ``await`` raises as well."""
+    web.serve(ROBOTS, RULES)
+    if is_known:
+        await gate.allowed(PAGE)
+    answer = gate.allowed(PRIVATE)
+    condition = asyncio.Condition()
+    async with condition:
+        with pytest.raises(TypeError, match="await"):
+            await condition.wait_for(lambda: answer)
+    assert await answer is False
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("ask", ASKS)
+async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_known: bool) -> None:
+    """Before they begin, while they wait and when they are done; and nothing changes for them."""
+    web.serve(ROBOTS, RULES)
+    if is_known:
+        await gate.allowed(PAGE)
+    tasks = [asyncio.create_task(ask(gate, PAGE)) for _ in range(3)]
+    while not all(task.done() for task in tasks):
+        assert all(f"name='{task.get_name()}'" in repr(task) for task in tasks)
+        for task in tasks:
+            task.print_stack(file=StringIO())
+        await asyncio.sleep(0)
+    assert all("finished" in repr(task) for task in tasks)
+    assert None not in [task.result() for task in tasks]
+
+
+async def test_tasks_in_debug_mode(web: Web, gate: RobotGate, caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio reports slow steps with the task, and tasks whose error nobody has seen."""
+    web.serve(ROBOTS, RULES)
+    loop = asyncio.get_running_loop()
+    loop.slow_callback_duration = 0.0
+    loop.set_debug(enabled=True)
+    pages = [asyncio.create_task(gate.fetch(PAGE)) for _ in range(3)]
+    assert [(await page).status for page in pages] == [200, 200, 200]
+    assert await asyncio.create_task(gate.allowed(PAGE)) is True
+    assert "coro=<PageFetcher.answer() done" in caplog.text
+    lost = asyncio.create_task(gate.fetch(PRIVATE))
+    await asyncio.wait([lost])
+    del lost
+    gc.collect()
+    assert "exception was never retrieved" in caplog.text
+    assert "DisallowedError" in caplog.text
+
+
+async def test_a_waiting_fetch_is_looked_at(web: Web, gate: RobotGate) -> None:
+    """`inspect` tells what a task's coroutine does, and debuggers see where it waits."""
+    come, go = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: aioweb.Request) -> aioweb.Response:
+        come.set()
+        await go.wait()
+        return aioweb.Response()
+
+    web.handle(PAGE, answer)
+    fetching = gate.fetch(PAGE)
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CREATED  # type: ignore[arg-type]
+    task = asyncio.create_task(fetching)
+    await come.wait()
+    assert task.get_coro() is fetching
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_SUSPENDED  # type: ignore[arg-type]
+    assert [frame.f_code.co_name for frame in task.get_stack()] == ["answer"]
+    go.set()
+    assert (await task).status == 200
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CLOSED  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(fetching)
 
 
 async def test_warm_answer_that_nobody_awaits_is_silent(web: Web, gate: RobotGate) -> None:

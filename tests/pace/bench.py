@@ -97,6 +97,7 @@ class Bench:
             max_slots=max_slots,
             events=Events(),
             is_saved=is_saved,
+            loop=loop or asyncio.get_running_loop(),
         )
         self.starts: list[tuple[float, str]] = []
 

@@ -46,6 +46,14 @@ REPORTED_GROWTH: Final = 1.0
 """Seconds by which a known block has to grow to be reported again."""
 
 
+def is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
+    """Return whether this thread runs an event loop now."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 class Timer:
     """One timer of the running loop: it fires at the earliest instant it was set to.
 
@@ -228,12 +236,28 @@ class Scheduler:
         try:
             await granted
         except asyncio.CancelledError:
-            if turn.state is WAITING:
-                self._leave(turn)
-                # The host's next turn may need another permit, and a wanted host may be handed over.
-                self.dispatch(turn.paced.host, self.now())
-            self.give_back(turn)
+            self._withdraw(turn, granted)
             raise
+        except GeneratorExit:
+            # The coroutine was closed or dropped: by any code, in any thread, perhaps when the loop has ended.
+            loop = granted.get_loop()
+            if is_running(loop):
+                self._withdraw(turn, granted)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(self._withdraw, turn, granted)
+            raise
+
+    def _withdraw(self, turn: PacedTurn, granted: asyncio.Future[None]) -> None:
+        """Give back the place of a turn that nobody waits for any more, whether it was granted meanwhile or not."""
+        if turn.granted is not granted:
+            return
+        # A task whose coroutine was closed still waits for it.
+        granted.cancel()
+        if turn.state is WAITING:
+            self._leave(turn)
+            # The host's next turn may need another permit, and a wanted host may be handed over.
+            self.dispatch(turn.paced.host, self.now())
+        self.give_back(turn)
 
     def begin_granted(self, turn: PacedTurn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""
@@ -289,13 +313,12 @@ class Scheduler:
             return
         turn.state = NEW
         self._granted -= 1
-        host, now = turn.paced.host, self.now()
+        host = turn.paced.host
         host.starting = None
         host.drop(turn)
         permits = self.robots if turn.ahead else self.pages
         permits.held.discard(turn)
-        self.dispatch(host, now)
-        self._serve_permits(now)
+        self._go_on(host)
 
     def end(self, turn: PacedTurn, now: float) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
@@ -313,11 +336,20 @@ class Scheduler:
             self._note_change(host)
         permits = self.robots if turn.ahead else self.pages
         permits.held.discard(turn)
-        if host.waiters or was_probe or host.is_wanted:
-            self.dispatch(host, now)
-        if permits.waiting or self.total is not None:
-            self._serve_permits(now)
+        if host.waiters or was_probe or host.is_wanted or permits.waiting or self.total is not None:
+            self._go_on(host)
         return True
+
+    def _go_on(self, host: Host) -> None:
+        """Grant what may start now that a turn has left its place."""
+        loop = self.loop
+        if loop is None or is_running(loop):
+            now = self.now()
+            self.dispatch(host, now)
+            self._serve_permits(now)
+        elif not loop.is_closed():
+            # Its coroutine was closed from outside.
+            loop.call_soon_threadsafe(self._go_on, host)
 
     def _join(self, turn: PacedTurn, now: float) -> asyncio.Future[None]:
         paced = turn.paced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from robotgate.rules.grammar import RequestRate
@@ -122,8 +122,11 @@ class Verdict:
         file, agent = self.robots or (None, None)
         return parse_usage(robots=file, url=self.url, agent=agent)
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError("a Verdict has no truth value; use verdict.allowed")
+    # Not for type checkers, as in `web.awaited`: a verdict in a condition is then reported, and what follows is checked.
+    if not TYPE_CHECKING:
+
+        def __bool__(self) -> bool:
+            raise TypeError("a Verdict has no truth value; use verdict.allowed")
 
     def __str__(self) -> str:
         answer = "allowed" if self.allowed else "disallowed"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Coroutine, Generator
-from typing import NoReturn, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
+
+PRINTS_TASKS: Final = "asyncio.base_tasks"
+"""The module that prints a task: since Python 3.12 it asks whether the task's coroutine is true, to see if there is
+one."""
 
 
 class Awaited(Coroutine[object, None, T_co]):
@@ -13,9 +19,15 @@ class Awaited(Coroutine[object, None, T_co]):
 
     __slots__ = ()
 
-    def __bool__(self) -> NoReturn:
-        self.close()
-        raise TypeError("this is a coroutine, not yet an answer: write `await` before the call")
+    # Type checkers are told of no `__bool__`: mypy's `truthy-bool` then reports the condition, and no checker takes what
+    # follows it for unreachable.
+    if not TYPE_CHECKING:
+
+        def __bool__(self) -> bool:
+            # It changes nothing: a task may be running this coroutine.
+            if sys._getframe(1).f_globals.get("__name__") == PRINTS_TASKS:  # noqa: SLF001  # Public, but for its name.
+                return True
+            raise TypeError("this is a coroutine, not yet an answer: write `await` before the call")
 
 
 class Known(Awaited[bool]):
@@ -26,6 +38,10 @@ class Known(Awaited[bool]):
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+        # How a task of it is printed.
+        __name__ = "RobotGate.allowed"
 
     def send(self, value: None, /) -> object:
         """End with the answer, as any coroutine."""
@@ -66,6 +82,16 @@ class Pending(Awaited[T_co]):
     """An answer that a coroutine finds out. It is awaited once, as that coroutine."""
 
     __slots__ = ("_coroutine",)
+
+    if not TYPE_CHECKING:
+        # What asyncio, `inspect` and debuggers look at.
+        __name__ = property(attrgetter("_coroutine.__qualname__"))
+        cr_await = property(attrgetter("_coroutine.cr_await"))
+        cr_code = property(attrgetter("_coroutine.cr_code"))
+        cr_frame = property(attrgetter("_coroutine.cr_frame"))
+        cr_origin = property(attrgetter("_coroutine.cr_origin"))
+        cr_running = property(attrgetter("_coroutine.cr_running"))
+        cr_suspended = property(attrgetter("_coroutine.cr_suspended"))
 
     def __init__(self, coroutine: Coroutine[object, None, T_co]) -> None:
         self._coroutine = coroutine

@@ -93,9 +93,9 @@ class Lines:
         self._resume_one()
         try:
             met = await demand
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             # A turn may have begun for this task meanwhile.
-            if not demand.cancelled() and (met := demand.result()) is not None:
+            if not demand.cancel() and not demand.cancelled() and (met := demand.result()) is not None:
                 self._answer(*met, is_taken=False)
             raise
         if met is None:
