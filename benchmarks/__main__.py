@@ -9,69 +9,54 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from functools import partial
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._json import write_report
-from benchmarks._report import Effort, Group
-from benchmarks._run import run
+from benchmarks._bench import machine_with
+from benchmarks._report import Effort, Findings, Group, Report, goals_as_markdown, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 NAMES: Final = ("rules", "gate", "crawl", "pace", "memory", "disk", "fleet", "scale", "signing")
 """In the order in which they are measured."""
-PROJECTS: Final = {"robots": "robotspy"}
-"""Modules that are not called as what is installed for them."""
-INSTALL: Final = "pip install -e '.[bench]'"
 
 
-class MissingPeerError(Exception):
-    """A group cannot be measured without a package that is not installed."""
-
-
-def load(name: str) -> Group:
-    """The group of a name.
-
-    Its module is imported here and no sooner: what it takes need not be installed for the others.
+def load(name: str, corpus: Path | None = None) -> Group:
+    """The group of a name. Its module is imported here: what it takes need not be installed for the others.
 
     Raises:
-        MissingPeerError: it takes a package that is not installed.
+        ModuleNotFoundError: it takes a package that is not installed.
     """
-    try:
-        module: object = importlib.import_module(f"benchmarks.{name}")
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in {"", "benchmarks", "robotgate"}:
-            raise
-        raise MissingPeerError(f"{name} needs {PROJECTS.get(missing, missing)}: {INSTALL}") from error
+    module: object = importlib.import_module(f"benchmarks.{name}")
     if not isinstance(module, Group):
         raise TypeError(f"benchmarks.{name} is no group: it has no PACKAGES, or no measure()")
-    return module
+    over: Group = (
+        importlib.import_module("benchmarks.rules").Over(corpus) if corpus and name == "rules" else module
+    )
+    return over
 
 
-def rules_of(corpus: Path) -> Group:
-    """The group of rules, over a folder of your own.
-
-    Raises:
-        MissingPeerError: as `load`.
+def run(groups: Mapping[str, Group], effort: Effort) -> Report:
+    """Measure groups in their order, and print the machine first, every table once its group is done, and all goals at
+    the end.
     """
-    load("rules")
-    from benchmarks.rules import Over  # noqa: PLC0415  # The other groups do without its peers.
-
-    return Over(corpus)
-
-
-def present(loads: Mapping[str, Callable[[], Group]]) -> dict[str, Group]:
-    """The groups that can be measured here; what is missing for the others is said."""
-    groups: dict[str, Group] = {}
-    for name, load_one in loads.items():
-        try:
-            groups[name] = load_one()
-        except MissingPeerError as error:
-            print(f"Left out: {error}", file=sys.stderr)
-    return groups
+    machine = machine_with(*{package for group in groups.values() for package in group.PACKAGES})
+    print(f"# {effort.value.capitalize()} run of {', '.join(groups)}\n\n{machine}\n")
+    findings: dict[str, Findings] = {}
+    seconds: dict[str, float] = {}
+    for name, group in groups.items():
+        began = time.perf_counter()
+        findings[name] = group.measure(effort)
+        seconds[name] = time.perf_counter() - began
+        print(f"## {name}\n\n{seconds[name]:.1f} s\n\n{findings[name].markdown()}\n", flush=True)
+    report = Report(datetime.now(UTC).date().isoformat(), effort, machine, seconds, findings)
+    reached = sum(goal.is_reached for goal in report.goals)
+    print(f"## Goals\n\n{goals_as_markdown(report.goals)}\n")
+    print(f"{reached} of {len(report.goals)} reached, in {sum(seconds.values()):,.0f} s.")
+    return report
 
 
 def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -96,7 +81,7 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def main(arguments: Sequence[str] | None = None, *, load: Callable[[str], Group] = load) -> int:
+def main(arguments: Sequence[str] | None = None, *, load: Callable[[str, Path | None], Group] = load) -> int:
     """Measures; 1 where something that was asked for could not be measured.
 
     Args:
@@ -104,20 +89,20 @@ def main(arguments: Sequence[str] | None = None, *, load: Callable[[str], Group]
     """
     options = read_options(arguments)
     names = [name for name in NAMES if name in options.names or not options.names]
-    loads: dict[str, Callable[[], Group]] = {name: partial(load, name) for name in names}
-    if options.corpus and "rules" in loads:
-        loads["rules"] = partial(rules_of, options.corpus)
-    groups = present(loads)
-    if not groups:
-        return 1
+    groups: dict[str, Group] = {}
+    for name in names:
+        try:
+            groups[name] = load(name, options.corpus)
+        except ModuleNotFoundError as error:
+            print(f"Left out: {name} needs {error.name}: pip install -e '.[bench]'", file=sys.stderr)
     report = run(groups, Effort.QUICK if options.quick else Effort.FULL)
     if options.json:
-        write_report(report, options.json)
+        options.json.write_text(to_json(report), encoding="utf-8")
     if options.plots:
-        from benchmarks._plots import draw  # noqa: PLC0415  # Only who wants plots needs what draws them.
+        from benchmarks._plots import draw  # noqa: PLC0415  # Processes that are measured import this module.
 
-        for path in draw(report, options.plots):
-            print(path)
+        for suffix in ("svg", "png"):
+            draw(report, options.plots, suffix)
     return 0 if len(groups) == len(names) else 1
 
 

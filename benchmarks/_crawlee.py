@@ -7,7 +7,6 @@ the gate's session sends its requests, to the hosts of all others.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,43 +16,33 @@ from crawlee.crawlers import HttpCrawler, HttpCrawlingContext
 from crawlee.http_clients import HttpClient, ImpitHttpClient
 from crawlee.storage_clients import MemoryStorageClient
 
-from benchmarks._by_hand import AGENT
-from benchmarks._client import cost_of
-from benchmarks._crawl_clients import open_session
-from robotgate import RobotGate
+from benchmarks._bench import cost_of, in_loop
+from benchmarks._clients import open_gate
 from robotgate.integrations.crawlee import GateHttpClient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks._client import Cost
+    from benchmarks._bench import Cost
 
 
-def crawl(urls: Sequence[str], tasks: int) -> Cost:
-    """What Crawlee takes for them, robots.txt obeyed.
-
-    Raises:
-        RuntimeError: some page did not come.
-    """
-    logging.disable(logging.WARNING)
-    return cost_of(partial(asyncio.run, _crawl(urls, tasks, ImpitHttpClient(), respect=True)))
-
-
-def crawl_gated(urls: Sequence[str], tasks: int) -> Cost:
-    """What Crawlee takes for them by `GateHttpClient`.
+def crawl(urls: Sequence[str], tasks: int, *, is_gated: bool) -> Cost:
+    """What Crawlee takes for them, robots.txt obeyed by it or, by `GateHttpClient`, by a gate.
 
     Raises:
         RuntimeError: some page did not come.
     """
     logging.disable(logging.WARNING)
-    return cost_of(partial(asyncio.run, _crawl_gated(urls, tasks)))
+    work = partial(_behind_gate, urls, tasks) if is_gated else partial(_by_itself, urls, tasks)
+    return cost_of(partial(in_loop, "asyncio", work))
 
 
-async def _crawl_gated(urls: Sequence[str], tasks: int) -> None:
-    async with (
-        open_session() as session,
-        RobotGate(AGENT, contact="bot@example.org", session=session, delay=0) as gate,
-    ):
+async def _by_itself(urls: Sequence[str], tasks: int) -> None:
+    await _crawl(urls, tasks, ImpitHttpClient(), respect=True)
+
+
+async def _behind_gate(urls: Sequence[str], tasks: int) -> None:
+    async with open_gate() as gate:
         await _crawl(urls, tasks, GateHttpClient(gate), respect=False)
 
 

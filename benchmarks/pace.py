@@ -1,116 +1,130 @@
 """Fifty hosts, twenty pages of each, 0.1 s apart: what gaps arrive at the server, and how long it takes.
 
-Every client is given all URLs at once, in a process of its own; rounds are interleaved. The server is aiohttp's, in
-another process, and notes when a request's bytes come and when its answer's last byte has been handed over. The
-hosts are names, which every client's own resolver setting sends to the loopback interface.
+Every client is given all URLs at once, in a process of its own; rounds are interleaved. The server, in another process,
+notes when a request's bytes come and when its answer is about to be sent. The hosts are names, which every client's own
+resolver setting sends to the loopback interface. Server and clients have a core each, where there are two.
 
 For every client, 950 gaps from the start of a page to the start of the next page of its host are measured. The gate
 promises more: its delay runs from the end of a response to the start of the next request, and robots.txt is one of the
 responses. So 1,000 gaps of the gate are measured in this way too, and 950 of the others, which do not promise it.
 
-Server and clients have a core each, where there are two. A server that is interrupted as it writes, because its client
-wakes up, notes the end of its answer too late and the next gap too short. So gaps from an end are counted twice: from
-before the write, and from after it. Only the first count is sure.
-
 The ideal is what the delay allows a client that itself takes no time, by the client's own way of counting: for the
 gate ``20 delays + 21 responses``, for Scrapy, one request at a time, ``19 x max(delay, response) + 1 response``, for
 aiolimiter, which waits for no response, ``19 delays + 1 response``, and one more for robots.txt by hand.
 
-The CPU of a page is also measured without any delay, from a server that does as little as it can. A process that
-sleeps between pages finds its processor's caches cold, so bare aiohttp that sleeps after each page stands beside it.
+The CPU of a page is also measured without any delay. A process that sleeps between pages finds its processor's caches
+cold, so bare aiohttp that sleeps after each page stands beside it.
 """
 
 from __future__ import annotations
 
-import importlib
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import _pace_clients as ours
-from benchmarks._client import alone
-from benchmarks._pace_seen import (
-    Client,
-    Shape,
-    figures_of,
-    ideal_by_hand,
-    ideal_of_gate,
-    ideal_of_limiter,
-    ideal_of_scrapy,
-    round_of,
-)
-from benchmarks._peers import found
-from benchmarks._plain_server import PAGE, plain_site, robots_txt
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import in_turn, say
-from benchmarks._server import noting_site
+from benchmarks import _clients as ours
+from benchmarks._bench import alone, found, interleaved, quantile
+from benchmarks._report import Column, Effort, Findings, ratio
+from benchmarks._site import ROBOTS_PATH, page_urls, serving
+from benchmarks.crawl import BY_HAND, DOORS, imported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from benchmarks._client import Cost
-    from benchmarks._pace_seen import Round
-    from benchmarks._server import NotingSite
+    from benchmarks._bench import Cost
+    from benchmarks._site import Site, Visit
 
 PACKAGES: Final = ("robotgate", "aiohttp", "aiolimiter", "protego", "scrapy", "uvloop")
-LIMITER_ALONE: Final = "aiolimiter alone, asyncio"
-GATES: Final = tuple(
-    f"{door}, {loop}" for door in ("`gate.fetch`", "`gate.middleware`") for loop in ("asyncio", "uvloop")
-)
-SHAPES: Final = {
-    Effort.QUICK: (Shape(key="fast", hosts=5, pages=5, delay=0.05, response=0.0, rounds=1),),
-    Effort.FULL: (
-        Shape(key="fast", hosts=50, pages=20, delay=0.1, response=0.0, rounds=3),
-        Shape(
-            key="slow",
-            hosts=50,
-            pages=20,
-            delay=0.1,
-            response=0.15,
-            rounds=2,
-            only=frozenset((*GATES, LIMITER_ALONE)),
-        ),
-    ),
-}
+GRAIN: Final = 1e-6
+"""Seconds; no clock tells gaps apart that are closer."""
+LIMITER: Final = "aiolimiter alone, asyncio"
+SLEEPING: Final = "bare aiohttp, a task for each host, asleep after each page"
 NOTE: Final = (
     "Gaps are from the start of a page to the start of the next page of the host, for all clients. The columns on "
     "responses' ends count from the end of a response to the next request, which the gate alone promises; of the gate "
-    "they include robots.txt. They count from before the server writes an answer and, where it says so, from after "
-    "that: a server that is interrupted meanwhile notes the end too late."
+    "they include robots.txt."
 )
 COLUMNS: Final = (
-    Column(key="short", title="gaps under the delay", shows_spread=True),
-    Column(key="gaps", title="of"),
-    Column(key="least", title="smallest gap, ms", decimals=1, shows_spread=True),
-    Column(key="median", title="median", decimals=1),
-    Column(key="p99", title="p99", decimals=1),
-    Column(key="short_after_end", title="under it after a response's end", shows_spread=True),
-    Column(key="short_or_interrupted", title="interrupted writes included", shows_spread=True),
-    Column(key="ends", title="of these"),
-    Column(key="least_from_end", title="smallest after an end, ms", decimals=1, shows_spread=True),
-    Column(key="makespan", title="makespan, s", decimals=3),
-    Column(key="to_ideal", title="to ideal", decimals=3, shows_spread=True),
-    Column(key="cpu", title="CPU, s", decimals=2),
+    Column("short", "gaps under the delay", shows_spread=True),
+    Column("gaps", "of"),
+    Column("least", "smallest gap, ms", 1, shows_spread=True),
+    Column("median", "median", 1),
+    Column("p99", "p99", 1),
+    Column("short_after_end", "under it after a response's end", shows_spread=True),
+    Column("ends", "of these"),
+    Column("least_from_end", "smallest after an end, ms", 1, shows_spread=True),
+    Column("makespan", "makespan, s", 3),
+    Column("to_ideal", "to ideal", 3, shows_spread=True),
+    Column("cpu", "CPU, s", 2),
 )
-
-WITH_DELAY: Final = {
-    Effort.QUICK: Shape(key="cpu", hosts=5, pages=5, delay=0.05, response=0.0, rounds=1),
-    Effort.FULL: Shape(key="cpu", hosts=50, pages=20, delay=0.1, response=0.0, rounds=9),
-}
-SLEEPING: Final = "bare aiohttp, a task for each host, asleep after each page"
-CPU_CLIENTS: Final = {
-    "`gate.fetch`": ours.by_fetch,
-    "`gate.middleware`": ours.by_middleware,
-    SLEEPING: ours.by_sleeping,
-}
 CPU_COLUMNS: Final = (
-    Column(key="without", title="CPU of a page without delay, µs", shows_spread=True),
-    Column(key="with", title="with it", shows_spread=True),
-    Column(key="ratio", title="ratio", decimals=2, shows_spread=True),
+    Column("without", "CPU of a page without delay, µs", shows_spread=True),
+    Column("with", "with it", shows_spread=True),
+    Column("ratio", "ratio", 2, shows_spread=True),
 )
 
 
-def by_scrapy(urls: Sequence[str], delay: float, *, randomize: bool) -> Cost:
-    """Imported where it runs, and nowhere else."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What every client is to crawl."""
+
+    hosts: int
+    pages: int
+    """Of each."""
+    delay: float
+    response: float
+    """Seconds that the server takes for one, besides its own work."""
+    rounds: int
+
+    @property
+    def title(self) -> str:
+        """As people say it."""
+        slowly = f", responses of {self.response:g} s" if self.response else ""
+        return f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart{slowly}"
+
+    def urls(self, port: int) -> list[str]:
+        """Each host's first page, then each host's second, and so on."""
+        return page_urls(self.hosts, self.pages, port, "{}.site.example".format)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client that fetches all URLs."""
+
+    run: Callable[..., Cost]
+    """Given the URLs and the delay; runs in a process of its own."""
+    ideal: Callable[[Shape, float], float]
+    """Of the seconds a response takes: the makespan that the delay alone asks for."""
+    asks_robots: bool = False
+    is_gate: bool = False
+    """Whether its delay counts from the end of a response, and robots.txt is one of them."""
+
+
+def ideal_of_gate(shape: Shape, response: float) -> float:
+    """The delay between all of robots.txt and the pages, none before the end of the one before."""
+    return shape.pages * shape.delay + (shape.pages + 1) * response
+
+
+def ideal_of_limiter(shape: Shape, response: float) -> float:
+    """The delay between starts, whatever is still under way."""
+    return (shape.pages - 1) * shape.delay + response
+
+
+def ideal_by_hand(shape: Shape, response: float) -> float:
+    """As the limiter's, once robots.txt has come."""
+    return response + ideal_of_limiter(shape, response)
+
+
+def ideal_of_scrapy(shape: Shape, response: float) -> float:
+    """The delay between starts, one request at a time."""
+    return (shape.pages - 1) * max(shape.delay, response) + response
+
+
+def by_scrapy(urls: Sequence[str], *, delay: float, randomize: bool) -> Cost:
+    """One request of a host at a time."""
     settings = {
         "CONCURRENT_REQUESTS": len(urls),
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
@@ -118,120 +132,113 @@ def by_scrapy(urls: Sequence[str], delay: float, *, randomize: bool) -> Cost:
         "RANDOMIZE_DOWNLOAD_DELAY": randomize,
         "ROBOTSTXT_OBEY": False,
     }
-    cost: Cost = importlib.import_module("benchmarks._scrapy").crawl(urls, settings)
-    return cost
+    return imported("_scrapy", urls, settings=settings)
 
 
-def clients() -> list[Client]:
+def clients() -> dict[str, Client]:
     """The clients that can be measured here; the others are named on standard error."""
-    rows = [
-        Client(
-            name=name,
-            run=partial(ours.in_loop, loop, crawl),
-            ideal=ideal_of_gate,
-            asks_robots=True,
-            is_gate=True,
-        )
-        for name, crawl, loop in zip(
-            GATES,
-            (ours.by_fetch, ours.by_fetch, ours.by_middleware, ours.by_middleware),
-            ("asyncio", "uvloop") * 2,
-            strict=True,
-        )
-    ]
-    rows += [
-        Client(
-            name="by hand: Protego, Lock, AsyncLimiter",
-            run=partial(ours.in_loop, "asyncio", ours.by_hand),
-            ideal=ideal_by_hand,
-            asks_robots=True,
-        ),
-        Client(
-            name=LIMITER_ALONE, run=partial(ours.in_loop, "asyncio", ours.by_limiter), ideal=ideal_of_limiter
-        ),
-        Client(
-            name="aiolimiter alone, uvloop",
-            run=partial(ours.in_loop, "uvloop", ours.by_limiter),
-            ideal=ideal_of_limiter,
-        ),
-    ]
-    if found("scrapy"):
-        rows += [
-            Client(name=name, run=partial(by_scrapy, randomize=randomize), ideal=ideal_of_scrapy)
-            for name, randomize in (("Scrapy, fixed delay", False), ("Scrapy, randomised, its default", True))
-        ]
-    return rows
-
-
-def goals_of(shape: Shape, client: Client, figures: dict[str, Figure]) -> tuple[Goal, Goal]:
-    """No gap after a response's end is short in any round, and the crawl takes little more time than the ideal."""
-    short = Figure((sum(figures["short_after_end"].rounds),))
-    return (
-        Goal(
-            text=f"{client.name}, gaps under the delay after a response's end; {shape.title}",
-            figure=short,
-            at_most=0,
-        ),
-        Goal(
-            text=f"{client.name}, makespan to the ideal; {shape.title}",
-            figure=figures["to_ideal"],
-            at_most=1.04,
-        ),
-    )
-
-
-def crawled(shape: Shape, site: NotingSite, who: Sequence[Client]) -> dict[str, list[Round]]:
-    """Every client, in interleaved rounds."""
-    rounds: dict[str, list[Round]] = {client.name: [] for client in who}
-    for number in range(shape.rounds):
-        for client in in_turn(who, number):
-            cost = alone(client.run, shape.urls(site.port), shape.delay)
-            seen = round_of(client, shape, site.visits(), cost.cpu)
-            rounds[client.name].append(seen)
-            say(f"pace {shape.key}, round {number + 1}: {client.name}: {seen.makespan:.3f} s")
-    return rounds
-
-
-def cpu_with_delay(shape: Shape) -> Findings:
-    """The CPU of a page with and without the delay, in interleaved rounds."""
-    taken: dict[str, dict[str, list[float]]] = {
-        name: {key: [] for key in ("without", "with")} for name in CPU_CLIENTS
+    doors = dict(zip(DOORS, (ours.by_fetch, ours.by_middleware), strict=True))
+    every = {
+        f"{door}, {loop}": Client(partial(ours.measured, crawl, loop=loop), ideal_of_gate, True, True)
+        for door, crawl in doors.items()
+        for loop in ("asyncio", "uvloop")
     }
-    with plain_site(robots=robots_txt(), page=PAGE) as site:
+    every[BY_HAND] = Client(partial(ours.measured, ours.by_hand), ideal_by_hand, asks_robots=True)
+    every[LIMITER] = Client(partial(ours.measured, ours.by_limiter), ideal_of_limiter)
+    by_uvloop = partial(ours.measured, ours.by_limiter, loop="uvloop")
+    every["aiolimiter alone, uvloop"] = Client(by_uvloop, ideal_of_limiter)
+    if found("scrapy"):
+        for name, randomize in (("Scrapy, fixed delay", False), ("Scrapy, randomised, its default", True)):
+            every[name] = Client(partial(by_scrapy, randomize=randomize), ideal_of_scrapy)
+    return every
+
+
+def seen(name: str, client: Client, shape: Shape, visits: Sequence[Visit]) -> dict[str, float]:
+    """What the visits of one client come to, by column.
+
+    Raises:
+        RuntimeError: some page was asked for twice, or not at all.
+    """
+    expected = shape.hosts * (shape.pages + client.asks_robots)
+    if len(visits) != expected or len({(visit.host, visit.path) for visit in visits}) != expected:
+        raise RuntimeError(f"{name}: {len(visits)} requests, where {expected} different ones were due")
+    by_host: defaultdict[str, list[Visit]] = defaultdict(list)
+    for visit in sorted(visits, key=lambda visit: visit.came_at):
+        if client.is_gate or visit.path != ROBOTS_PATH:
+            by_host[visit.host].append(visit)
+    pairs = [pair for host in by_host.values() for pair in pairwise(host)]
+    gaps = [after.came_at - before.came_at for before, after in pairs if before.path != ROBOTS_PATH]
+    from_end = [after.came_at - before.sent_at for before, after in pairs]
+    makespan = max(visit.sent_at for visit in visits) - min(visit.came_at for visit in visits)
+    response = statistics.fmean(visit.sent_at - visit.came_at for visit in visits)
+    return {
+        "short": sum(gap < shape.delay - GRAIN for gap in gaps),
+        "gaps": len(gaps),
+        "least": min(gaps) * 1e3,
+        "median": statistics.median(gaps) * 1e3,
+        "p99": quantile(gaps, 0.99) * 1e3,
+        "short_after_end": sum(gap < shape.delay - GRAIN for gap in from_end),
+        "ends": len(from_end),
+        "least_from_end": min(from_end) * 1e3,
+        "makespan": makespan,
+        "to_ideal": makespan / client.ideal(shape, response),
+    }
+
+
+def measured_shape(findings: Findings, key: str, shape: Shape) -> None:
+    """Every client; where the server is slow, only the gate and a limiter."""
+    every = {
+        name: client
+        for name, client in clients().items()
+        if not shape.response or client.is_gate or name == LIMITER
+    }
+
+    def work(name: str, site: Site) -> dict[str, float]:
+        cost = alone(every[name].run, shape.urls(site.port), delay=shape.delay)
+        return {**seen(name, every[name], shape, site.visits()), "cpu": cost.cpu}
+
+    with serving(response=shape.response) as site:
+        figures = interleaved(shape.rounds, {name: partial(work, name, site) for name in every})
+    gates = [name for name, client in every.items() if client.is_gate]
+    findings.table(key, shape.title, COLUMNS, figures, ours=gates, note=NOTE)
+    for name in gates:
+        # No gap is short in any round.
+        short = [sum(figures[name]["short_after_end"])]
+        findings.goal(f"{name}, gaps under the delay after a response's end; {shape.title}", short, at_most=0)
+        text = f"{name}, makespan to the ideal; {shape.title}"
+        findings.goal(text, figures[name]["to_ideal"], at_most=1.04)
+
+
+def measured_cpu(findings: Findings, shape: Shape) -> None:
+    """The CPU of a page with and without the delay, in interleaved rounds."""
+    crawls = {
+        **dict(zip(DOORS, (ours.by_fetch, ours.by_middleware), strict=True)),
+        SLEEPING: ours.by_sleeping,
+    }
+
+    def work(crawl: ours.Crawl, urls: Sequence[str]) -> dict[str, float]:
+        delays = {"without": 0.0, "with": shape.delay}
+        costs = {key: alone(ours.measured, crawl, urls, delay=delay) for key, delay in delays.items()}
+        return {key: cost.cpu * 1e6 / len(urls) for key, cost in costs.items()}
+
+    with serving() as site:
         urls = shape.urls(site.port)
-        for number in range(shape.rounds):
-            for name, crawl in CPU_CLIENTS.items():
-                for key, delay in (("without", 0.0), ("with", shape.delay)):
-                    cost = alone(ours.in_loop, "asyncio", crawl, urls, delay)
-                    taken[name][key].append(cost.cpu * 1e6 / len(urls))
-            say(f"pace {shape.key}, round {number + 1}")
-    rows, goals = [], []
-    for name, costs in taken.items():
-        figures = {key: Figure(tuple(each)) for key, each in costs.items()}
-        figures["ratio"] = figures["with"].over(figures["without"])
-        rows.append(Row(name=name, figures=figures, is_ours=name != SLEEPING))
+        figures = interleaved(
+            shape.rounds, {name: partial(work, crawl, urls) for name, crawl in crawls.items()}
+        )
+    for name, own in figures.items():
+        own["ratio"] = ratio(own["with"], own["without"])
         if name != SLEEPING:
             text = f"{name}, CPU of a page with a delay, of that without; {shape.title}"
-            goals.append(Goal(text=text, figure=figures["ratio"], at_most=1.2))
-    table = Table(key=shape.key, title=f"{shape.title}: CPU", columns=CPU_COLUMNS, rows=tuple(rows))
-    return Findings(tables=(table,), goals=tuple(goals))
+            findings.goal(text, own["ratio"], at_most=1.2)
+    findings.table("cpu", f"{shape.title}: CPU", CPU_COLUMNS, figures, ours=DOORS)
 
 
 def measure(effort: Effort) -> Findings:
     """Every client at every shape."""
-    everybody = clients()
-    tables: list[Table] = []
-    goals: list[Goal] = []
-    for shape in SHAPES[effort]:
-        who = [client for client in everybody if shape.only is None or client.name in shape.only]
-        with noting_site(shape.response) as site:
-            rounds = crawled(shape, site, who)
-        rows = []
-        for client in who:
-            figures = figures_of(client, shape, rounds[client.name])
-            rows.append(Row(name=client.name, figures=figures, is_ours=client.is_gate))
-            if client.is_gate:
-                goals += goals_of(shape, client, figures)
-        tables.append(Table(key=shape.key, title=shape.title, columns=COLUMNS, rows=tuple(rows), note=NOTE))
-    cpu = cpu_with_delay(WITH_DELAY[effort])
-    return Findings(tables=(*tables, *cpu.tables), goals=(*goals, *cpu.goals))
+    findings = Findings()
+    measured_shape(findings, "fast", effort.pick(Shape(5, 5, 0.05, 0.0, 1), Shape(50, 20, 0.1, 0.0, 3)))
+    if effort is Effort.FULL:
+        measured_shape(findings, "slow", Shape(50, 20, 0.1, 0.15, 2))
+    measured_cpu(findings, effort.pick(Shape(5, 5, 0.05, 0.0, 1), Shape(50, 20, 0.1, 0.0, 9)))
+    return findings

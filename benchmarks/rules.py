@@ -3,16 +3,16 @@
 Each library is asked by its public interface with whole URLs; *path only* leaves reading the URL to the caller, as the
 gate does, and *explained* says which line decided. A file with its first question pays for whatever a library puts off
 until then. It all happens in a process of its own. Every figure has at least 20 ms of work behind it, repeated if need
-be, by a clock that counts nanoseconds; what is less than the clock itself takes is shown as such. What twice the
-size of a file takes is processor time, measured in turn with that of the smaller file.
+be, by a clock that counts nanoseconds. What twice the size of a file takes is processor time, measured in turn with
+that of the smaller file.
 """
 
 from __future__ import annotations
 
 import gc
 import random
+import re
 import signal
-import statistics
 import time
 import tracemalloc
 from contextlib import contextmanager
@@ -21,82 +21,63 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._client import alone
+from benchmarks._bench import TICK, alone, clock, interleaved, quantile, say
 from benchmarks._hard_files import FULL_OF, SHAPES, HardFile, full_of, hostile_files, large_files
-from benchmarks._libraries import (
-    AGENT,
-    EXPLAINED,
-    OURS,
-    PATH_ONLY,
-    PROTEGO,
-    SITE,
-    Ask,
-    Library,
-    libraries,
-    missing,
-)
-from benchmarks._questions import questions
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import interleaved, say
+from benchmarks._libraries import AGENT, EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries
+from benchmarks._report import Column, Effort, Findings, ratio
 from robotgate import RobotsTxt, lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
-PACKAGES: Final = ("robotgate", "protego", "robotspy", "reppy")
+    from benchmarks._report import Figure
+
+PACKAGES: Final = ("robotgate", "protego", "robotspy")
 CORPUS: Final = Path(__file__).parent / "corpus"
 SEED: Final = 9309
-ROUNDS: Final = {Effort.QUICK: 1, Effort.FULL: 9}
-PATIENCE: Final = {Effort.QUICK: 1.0, Effort.FULL: 4.0}
-"""CPU seconds for one library with one file; who needs more is not asked again."""
+ASKED: Final = 20
+"""Paths for each file."""
+OWN: Final = 6
+"""So many of them are drawn from the file's own rules."""
+WORDS: Final = (  # noqa: SIM905  # A list would take a line for each word.
+    "about article author blog brand cart catalog category contact date docs en event file forum gallery help home id "
+    "image index item lang list login map news offer page photo post press price print product profile q query report "
+    "review search section shop sid sort source staff story tag team terms topic track user utm_source video view"
+).split()
+CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
 REPEATS: Final = 41
 """Questions before those that are timed: some libraries make ready for many."""
 QUICK_FILES: Final = frozenset({"mixed-10000", "agents-x-rules"})
-
 QUESTIONS: Final = (1, 5, 50)
 """How many questions a file is asked, parsing included."""
 LEAST_NANOSECONDS: Final = 20_000_000
 """The work behind every figure."""
-
-
-def _tick() -> float:
-    """The nanoseconds that reading the clock takes: less than that cannot be told from nothing."""
-    return statistics.median(-(clock() - clock()) for _ in range(1_001))
-
-
-clock: Final = time.perf_counter_ns
-TICK: Final = _tick()
 CORPUS_COLUMNS: Final = (
-    Column(key="parse", title="parse, µs a file", digits=2),
+    Column("parse", "parse, µs a file", None),
     *(
-        Column(
-            key=f"first-{count}",
-            title=f"and {count} question{'s' * (count > 1)}",
-            digits=2,
-            shows_spread=True,
-        )
+        Column(f"first-{count}", f"and {count} question{'s' * (count > 1)}", None, True)
         for count in QUESTIONS
     ),
-    Column(key="match", title="warm question, ns, mean", digits=2, shows_spread=True),
-    Column(key="match-median", title="median", digits=2, measurable=TICK),
-    Column(key="match-p99", title="p99", digits=2, measurable=TICK),
+    Column("match", "warm question, ns, mean", None, shows_spread=True),
+    Column("match-median", "median", None),
+    Column("match-p99", "p99", None),
 )
 MEMORY_COLUMNS: Final = (
-    Column(key="rest", title="KB for each file, at rest", digits=2),
-    Column(key="asked", title="once twenty URLs were asked", digits=2),
+    Column("rest", "KB for each file, at rest", None),
+    Column("asked", "once twenty URLs were asked", None),
 )
 HARD_COLUMNS: Final = (
-    Column(key="parse", title="parse, ms", digits=2),
-    Column(key="first", title="first question, ms", digits=2),
-    Column(key="match", title="warm question, µs", digits=2),
-    Column(key="peak", title="peak, MB", digits=2),
+    Column("parse", "parse, ms", None),
+    Column("first", "first question, ms", None),
+    Column("match", "warm question, µs", None),
+    Column("peak", "peak, MB", None),
 )
-DOUBLED_COLUMNS: Final = (Column(key="ratio", title="time for twice the size, of that for once", digits=2),)
+DOUBLED_COLUMNS: Final = (Column("ratio", "time for twice the size, of that for once", None),)
 PEAK_COLUMNS: Final = (
-    Column(key="first", title="parse and first question, MB", digits=2),
-    Column(key="explained", title="explained", digits=2),
-    Column(key="groups", title="all groups", digits=2),
+    Column("first", "parse and first question, MB", None),
+    Column("explained", "explained", None),
+    Column("groups", "all groups", None),
 )
 MOST_PEAK: Final = 20
 """Megabytes."""
@@ -121,109 +102,113 @@ def measure(effort: Effort) -> Findings:
 
 
 def _measure(corpus: Path, effort: Effort) -> Findings:
+    findings, rounds = Findings(), effort.pick(1, 9)
     bodies = [path.read_bytes() for path in sorted(corpus.glob("*.txt"))]
     chance = random.Random(SEED)
     paths = [questions(body, chance) for body in bodies]
     each = libraries()
-    say(f"{len(bodies)} files, {len(each)} ways; not installed: {', '.join(missing()) or 'nothing'}")
-    files = _over_files(each, bodies, paths, ROUNDS[effort])
-    memory = _memory(each, bodies, paths)
-    hard = [
-        _over_hard(each, file, effort)
-        for file in large_files() + hostile_files()
-        if effort is Effort.FULL or file.key in QUICK_FILES
-    ]
+    files = _over_files(findings, each, bodies, paths, rounds)
+    memory = _memory(findings, each, bodies, paths)
+    _goals(findings, files, memory)
+    for file in large_files() + hostile_files():
+        if effort is Effort.FULL or file.key in QUICK_FILES:
+            _over_hard(findings, each, file, rounds, patience=effort.pick(1.0, 4.0))
     # In a process of its own: here, the collector would look through all that has been read.
     twice = alone(doubled)
+    rows = {name: {"ratio": [took]} for name, took in twice.items()}
+    findings.table("doubled", "Files of 250 KB, and of 500 KB", DOUBLED_COLUMNS, rows)
+    for name, took in twice.items():
+        findings.goal(f"twice {name}, of the time for once", [took], at_most=3)
     crowded = peaks()
-    goals = (*_goals(files, memory, hard, twice), *_peak_goals(crowded))
-    return Findings(tables=(files, memory, *hard, twice, crowded), goals=goals)
-
-
-def _peak_goals(crowded: Table) -> Iterator[Goal]:
-    for row in crowded.rows:
-        most = max(row.figures.values(), key=lambda figure: figure.median)
-        yield Goal(text=f"512,000 bytes of {row.name}: peak, MB", figure=most, at_most=MOST_PEAK)
-
-
-def _goals(files: Table, memory: Table, hard: Sequence[Table], twice: Table) -> tuple[Goal, ...]:
-    of = {row.name: row.figures for row in files.rows}
-    kept = {row.name: row.figures for row in memory.rows}[PATH_ONLY.name]
-    ours, path, explained, peer = (of[one.name] for one in (OURS, PATH_ONLY, EXPLAINED, PROTEGO))
-    nanoseconds = "a warm question with a path, ns,"
-    return (
-        Goal(text="parse and first question, µs, mean a file", figure=ours["first-1"], at_most=60),
-        *(
-            Goal(
-                text=f"parse and {count} questions, of Protego's time",
-                figure=ours[f"first-{count}"].over(peer[f"first-{count}"]),
-                at_most=1 / 3,
-            )
-            for count in QUESTIONS[1:]
-        ),
-        Goal(text=f"{nanoseconds} mean", figure=path["match"], at_most=1_200),
-        Goal(text=f"{nanoseconds} p99", figure=path["match-p99"], at_most=8_000),
-        Goal(
-            text="warm questions, of Protego's a second", figure=peer["match"].over(ours["match"]), at_least=4
-        ),
-        Goal(
-            text="parse and first question, explained, of the plain one's time",
-            figure=explained["first-1"].over(ours["first-1"]),
-            at_most=2,
-        ),
-        Goal(
-            text="warm question, explained, of the plain one's time",
-            figure=explained["match"].over(ours["match"]),
-            at_most=2,
-        ),
-        Goal(text="path only, KB a file, at rest", figure=kept["rest"], at_most=1.6),
-        Goal(text="path only, KB a file, once asked", figure=kept["asked"], at_most=4),
-        *(goal for table in hard for goal in _hard_goals(table)),
-        *(
-            Goal(text=f"twice {row.name}, of the time for once", figure=row.figures["ratio"], at_most=3)
-            for row in twice.rows
-        ),
+    findings.table(
+        "peaks",
+        "Memory for files of 512,000 bytes, full of one kind of line",
+        PEAK_COLUMNS,
+        {name: {key: [peak] for key, peak in figures.items()} for name, figures in crowded.items()},
+        ours=crowded,
+        note="By `tracemalloc`, without the file itself.",
     )
+    for name, figures in crowded.items():
+        findings.goal(f"512,000 bytes of {name}: peak, MB", [max(figures.values())], at_most=MOST_PEAK)
+    return findings
 
 
-def _hard_goals(table: Table) -> Iterator[Goal]:
-    of = {row.name: row.figures for row in table.rows}
-    ours, peer = of[OURS.name], of[PROTEGO.name]
-    until_first = Figure(tuple(map(sum, zip(ours["parse"].rounds, ours["first"].rounds, strict=True))))
-    yield Goal(text=f"{table.title}: parse and first question, ms", figure=until_first, at_most=500)
-    yield Goal(text=f"{table.title}: a warm question, µs", figure=ours["match"], at_most=200_000)
-    if table.key == "plain-10000":
-        yield Goal(text=f"{table.title}: a warm question, µs", figure=ours["match"], at_most=1.3)
-        if "match" in peer:
-            speed = peer["match"].over(ours["match"])
-            yield Goal(
-                text=f"{table.title}: warm questions, of Protego's a second", figure=speed, at_least=25
-            )
+def questions(body: bytes, chance: random.Random) -> list[str]:
+    """Twenty paths, of which the file's own rules speak of six, or of fewer where they are fewer."""
+    patterns = sorted({rule.path_pattern for group in RobotsTxt.parse(body).groups for rule in group.rules})
+    own = [_path_for(pattern) for pattern in chance.sample(patterns, min(OWN, len(patterns)))]
+    return own + [_page(chance) for _ in range(ASKED - len(own))]
 
 
-def _over_files(each: Sequence[Library], bodies: list[bytes], paths: list[list[str]], rounds: int) -> Table:
+def _path_for(pattern: str) -> str:
+    """A path that the pattern might be meant for."""
+    path = pattern.removesuffix("$").replace("*", "x").replace("#", "")
+    path = CONTROL.sub(lambda control: f"%{ord(control[0]):02X}", path)
+    return path if path.startswith("/") else f"/{path}"
+
+
+def _page(chance: random.Random) -> str:
+    """A path as sites have it."""
+    path = "/" + "/".join(
+        "-".join(chance.choices(WORDS, k=chance.randint(1, 3))) for _ in range(chance.randint(1, 5))
+    )
+    path += chance.choice(("", "", "/", ".html", ".php", ".pdf", "/%E2%82%AC"))
+    if chance.random() < 0.3:
+        path += "?" + "&".join(
+            f"{chance.choice(WORDS)}={chance.randrange(10_000)}" for _ in range(chance.randint(1, 3))
+        )
+    return path
+
+
+def _goals(
+    findings: Findings, files: Mapping[str, Mapping[str, Figure]], memory: Mapping[str, Mapping[str, Figure]]
+) -> None:
+    ours, path, explained, peer = (files[one.name] for one in (OURS, PATH_ONLY, EXPLAINED, PROTEGO))
+    kept = memory[PATH_ONLY.name]
+    findings.goal("parse and first question, µs, mean a file", ours["first-1"], at_most=60)
+    for count in QUESTIONS[1:]:
+        part = ratio(ours[f"first-{count}"], peer[f"first-{count}"])
+        findings.goal(f"parse and {count} questions, of Protego's time", part, at_most=1 / 3)
+    findings.goal("a warm question with a path, ns, mean", path["match"], at_most=1_200)
+    findings.goal("a warm question with a path, ns, p99", path["match-p99"], at_most=8_000)
+    findings.goal("warm questions, of Protego's a second", ratio(peer["match"], ours["match"]), at_least=4)
+    for key, what in (("first-1", "parse and first question"), ("match", "warm question")):
+        text = f"{what}, explained, of the plain one's time"
+        findings.goal(text, ratio(explained[key], ours[key]), at_most=2)
+    findings.goal("path only, KB a file, at rest", kept["rest"], at_most=1.6)
+    findings.goal("path only, KB a file, once asked", kept["asked"], at_most=4)
+
+
+def _over_files(
+    findings: Findings, each: Sequence[Library], bodies: list[bytes], paths: list[list[str]], rounds: int
+) -> dict[str, dict[str, Figure]]:
     """Parsing, the first question and further ones, over all files."""
     works = {library.name: partial(_one_pass, library, bodies, paths) for library in each}
     found = interleaved(rounds, works)
-    return Table(
-        key="corpus",
-        title=f"{len(bodies)} files, {sum(map(len, bodies)) / 1e3:,.0f} KB, twenty URLs asked of each",
-        columns=CORPUS_COLUMNS,
-        rows=tuple(
-            Row(name=library.name, figures=found[library.name], is_ours=library.is_ours) for library in each
-        ),
+    findings.table(
+        "corpus",
+        f"{len(bodies)} files, {sum(map(len, bodies)) / 1e3:,.0f} KB, twenty URLs asked of each",
+        CORPUS_COLUMNS,
+        found,
+        ours=_ours(each),
         note="*Path only* is given paths, as the gate gives them; *explained* names the line that decided. Protego, "
-        "urllib and robotspy make ready for all agents while parsing, robotgate for one. urllib knows no wildcards.",
+        "urllib and robotspy make ready for all agents while parsing, robotgate for one. urllib knows no wildcards. "
+        f"Less than {TICK:.0f} ns, which reading the clock takes, cannot be told from nothing.",
     )
+    return found
+
+
+def _ours(each: Sequence[Library]) -> list[str]:
+    return [library.name for library in each if library.is_ours]
 
 
 def _one_pass(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict[str, float]:
     asked = [[library.asked(path) for path in some] for some in paths]
     files = list(zip(bodies, asked, strict=True))
-    found = {"parse": _nanoseconds(partial(_parse_and_ask, library, files, 0)) / len(files) / 1e3}
-    for count in QUESTIONS:
-        taken = _nanoseconds(partial(_parse_and_ask, library, files, count))
-        found[f"first-{count}"] = taken / len(files) / 1e3
+    found = {
+        key: _nanoseconds(partial(_parse_and_ask, library, files, count)) / len(files) / 1e3
+        for key, count in (("parse", 0), *((f"first-{count}", count) for count in QUESTIONS))
+    }
     pairs = [(ask, url) for body, urls in files for ask in [library.parse(body)] for url in urls]
     for _ in range(3):
         _ask_all(pairs)
@@ -234,9 +219,7 @@ def _one_pass(library: Library, bodies: list[bytes], paths: list[list[str]]) -> 
             began = clock()
             ask(url)
             each.append(clock() - began - TICK)
-    each.sort()
-    found["match-median"], found["match-p99"] = each[len(each) // 2], each[int(len(each) * 0.99)]
-    return found
+    return found | {"match-median": quantile(each, 0.5), "match-p99": quantile(each, 0.99)}
 
 
 def _parse_and_ask(library: Library, files: list[tuple[bytes, list[str]]], count: int) -> None:
@@ -262,77 +245,51 @@ def _nanoseconds(work: Callable[[], object], clock: Callable[[], int] = clock) -
     return taken / count
 
 
-def doubled() -> Table:
+def doubled() -> dict[str, float]:
     """How much longer twice the size takes: about twice, unless something is quadratic, be it within one call of C."""
-    return Table(
-        key="doubled",
-        title="Files of 250 KB, and of 500 KB",
-        columns=DOUBLED_COLUMNS,
-        rows=(
-            *(Row(name=name, figures=_ratio(file, _read_and_ask)) for name, file in SHAPES.items()),
-            Row(name="rules, linted", figures=_ratio(SHAPES["rules"], lambda made: lint(made.body))),
-        ),
-    )
+    ratios = {name: _ratio(file, _read_and_ask) for name, file in SHAPES.items()}
+    return ratios | {"rules, linted": _ratio(SHAPES["rules"], lambda made: lint(made.body))}
 
 
-def _ratio(file: Callable[[int], HardFile], work: Callable[[HardFile], object]) -> dict[str, Figure]:
+def _ratio(file: Callable[[int], HardFile], work: Callable[[HardFile], object]) -> float:
     once, twice = (partial(work, file(size)) for size in (250_000, 500_000))
     taken = [[_nanoseconds(each, time.process_time_ns) for each in (once, twice)] for _ in range(5)]
-    least, of_twice = map(min, zip(*taken, strict=True))
-    return {"ratio": Figure((of_twice / least,))}
+    return min(of_twice for _, of_twice in taken) / min(of_once for of_once, _ in taken)
 
 
 def _read_and_ask(file: HardFile) -> None:
     _parse_and_ask(OURS, [(file.body, [SITE + file.paths[0]])], 1)
 
 
-def peaks() -> Table:
-    """The most memory that is taken at once by files of 512,000 bytes, each full of lines of one kind."""
-    return Table(
-        key="peaks",
-        title="Memory for files of 512,000 bytes, full of one kind of line",
-        columns=PEAK_COLUMNS,
-        rows=tuple(
-            Row(name=name, figures=_peaks(full_of(line)), is_ours=True) for name, line in FULL_OF.items()
-        ),
-        note="By `tracemalloc`, without the file itself.",
-    )
+def peaks() -> dict[str, dict[str, float]]:
+    """The most megabytes that are taken at once by files of 512,000 bytes, each full of lines of one kind."""
+    return {name: _peaks(full_of(line)) for name, line in FULL_OF.items()}
 
 
-def _peaks(body: bytes) -> dict[str, Figure]:
+def _peaks(body: bytes) -> dict[str, float]:
     works: dict[str, Callable[[], object]] = {
         "first": lambda: RobotsTxt.parse(body).allowed("/a", AGENT),
         "explained": lambda: RobotsTxt.parse(body).verdict("/x/a", AGENT),
         "groups": lambda: RobotsTxt.parse(body).groups,
     }
-    return {key: Figure((_peak(work),)) for key, work in works.items()}
+    return {key: _peak(work) for key, work in works.items()}
 
 
-def _peak(work: Callable[[], object]) -> float:
-    """The most megabytes that a piece of work takes at once."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1] / 1e6
-    finally:
-        tracemalloc.stop()
-
-
-def _memory(each: Sequence[Library], bodies: list[bytes], paths: list[list[str]]) -> Table:
+def _memory(
+    findings: Findings, each: Sequence[Library], bodies: list[bytes], paths: list[list[str]]
+) -> dict[str, dict[str, Figure]]:
     """What is kept of each file, parsed, and once its URLs were asked."""
-    return Table(
-        key="memory",
-        title="Memory for each of these files",
-        columns=MEMORY_COLUMNS,
-        rows=tuple(
-            Row(name=library.name, figures=_kept(library, bodies, paths), is_ours=library.is_ours)
-            for library in each
-            if library.is_traced
-        ),
+    found = {library.name: _kept(library, bodies, paths) for library in each}
+    findings.table(
+        "memory",
+        "Memory for each of these files",
+        MEMORY_COLUMNS,
+        found,
+        ours=_ours(each),
         note="By `tracemalloc`. *Path only* is what a gate keeps besides the body of the answer, which its record "
         "holds; a `RobotsTxt` keeps the text of the file.",
     )
+    return found
 
 
 def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict[str, Figure]:
@@ -348,72 +305,72 @@ def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict
             ask(library.asked(path))
     once_asked = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return {
-        "rest": Figure((at_rest / len(bodies) / 1e3,)),
-        "asked": Figure((once_asked / len(bodies) / 1e3,)),
-    }
+    return {"rest": [at_rest / len(bodies) / 1e3], "asked": [once_asked / len(bodies) / 1e3]}
 
 
-def _over_hard(each: Sequence[Library], file: HardFile, effort: Effort) -> Table:
+def _over_hard(
+    findings: Findings, each: Sequence[Library], file: HardFile, rounds: int, *, patience: float
+) -> None:
     """One file that costs much; a library that took too long in one round is left out of the next."""
     say(file.title)
-    tries = {library.name: _Try(library, file, PATIENCE[effort]) for library in each}
-    found = interleaved(ROUNDS[effort], tries)
-    late = [name for name, one in tries.items() if one.is_late]
-    return Table(
-        key=file.key,
-        title=file.title,
-        columns=HARD_COLUMNS,
-        rows=tuple(
-            Row(
-                name=library.name,
-                figures={} if library.name in late else found[library.name] | tries[library.name].peak(),
-                is_ours=library.is_ours,
-            )
-            for library in each
-        ),
-        note=f"Not done after {PATIENCE[effort]:g} s of CPU: {', '.join(late)}." if late else "",
-    )
+    late: set[str] = set()
+
+    def one(library: Library) -> dict[str, float]:
+        if library.name not in late:
+            try:
+                with _within(patience):
+                    return _hard_figures(library, file)
+            except _TooLongError:
+                late.add(library.name)
+        return {}
+
+    found = interleaved(rounds, {library.name: partial(one, library) for library in each})
+    for library in each:
+        name = library.name
+        found[name] = (
+            {}
+            if name in late
+            else found[name]
+            | {
+                "peak": [
+                    _peak(partial(_parse_and_ask, library, [(file.body, [library.asked(file.paths[0])])], 1))
+                ]
+            }
+        )
+    note = f"Not done after {patience:g} s of CPU: {', '.join(sorted(late))}." if late else ""
+    findings.table(file.key, file.title, HARD_COLUMNS, found, ours=_ours(each), note=note)
+    ours, peer = found[OURS.name], found[PROTEGO.name]
+    until_first = [parse + first for parse, first in zip(ours["parse"], ours["first"], strict=True)]
+    findings.goal(f"{file.title}: parse and first question, ms", until_first, at_most=500)
+    findings.goal(f"{file.title}: a warm question, µs", ours["match"], at_most=200_000)
+    if file.key == "plain-10000":
+        findings.goal(f"{file.title}: a warm question, µs", ours["match"], at_most=1.3)
+        if "match" in peer:
+            speed = ratio(peer["match"], ours["match"])
+            findings.goal(f"{file.title}: warm questions, of Protego's a second", speed, at_least=25)
 
 
-class _Try:
-    """One library with one file."""
+def _hard_figures(library: Library, file: HardFile) -> dict[str, float]:
+    asked = [library.asked(path) for path in file.paths]
+    parsing = _nanoseconds(partial(library.parse, file.body))
+    first = _nanoseconds(lambda: library.parse(file.body)(asked[0])) - parsing
+    ask = library.parse(file.body)
+    pairs = [(ask, url) for url in asked]
+    for _ in range(REPEATS):
+        _ask_all(pairs)
+    match = _nanoseconds(partial(_ask_all, pairs)) / len(pairs)
+    return {"parse": parsing / 1e6, "first": max(0.0, first) / 1e6, "match": match / 1e3}
 
-    def __init__(self, library: Library, file: HardFile, patience: float) -> None:
-        self.is_late = False
-        self._library = library
-        self._body = file.body
-        self._asked = [library.asked(path) for path in file.paths]
-        self._patience = patience
 
-    def __call__(self) -> dict[str, float]:
-        if self.is_late:
-            return {}
-        try:
-            with _within(self._patience):
-                return self._figures()
-        except _TooLongError:
-            self.is_late = True
-            return {}
-
-    def _figures(self) -> dict[str, float]:
-        parsing = _nanoseconds(partial(self._library.parse, self._body))
-        first = _nanoseconds(self._parse_and_ask) - parsing
-        ask = self._library.parse(self._body)
-        pairs = [(ask, url) for url in self._asked]
-        for _ in range(REPEATS):
-            _ask_all(pairs)
-        match = _nanoseconds(partial(_ask_all, pairs)) / len(pairs)
-        return {"parse": parsing / 1e6, "first": max(0.0, first) / 1e6, "match": match / 1e3}
-
-    def _parse_and_ask(self) -> None:
-        self._library.parse(self._body)(self._asked[0])
-
-    def peak(self) -> dict[str, Figure]:
-        """The most megabytes while parsing and answering once; counting them takes longer than that."""
-        if not self._library.is_traced:
-            return {}
-        return {"peak": Figure((_peak(self._parse_and_ask),))}
+def _peak(work: Callable[[], object]) -> float:
+    """The most megabytes that a piece of work takes at once; counting them takes longer than that."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
 
 
 class _TooLongError(BaseException):

@@ -6,23 +6,36 @@ a peer's, are measured in the same rounds, in a process of its own; times are of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import _costs
-from benchmarks._client import alone
-from benchmarks._fit import exponents
-from benchmarks._libraries import OURS, PROTEGO
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import say
+from benchmarks._bench import alone, alone_in_loop, figures_of, interleaved
+from benchmarks._hard_files import plain
+from benchmarks._known import Queue, known_gate, learn, waiting_gate
+from benchmarks._libraries import OURS, PROTEGO, Library
+from benchmarks._plots import exponent
+from benchmarks._report import Column, Effort, Findings
+from benchmarks._site import SMALL, urls_over
+from benchmarks.memory import MERELY, learnt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+    from benchmarks._report import Figure
+    from robotgate import RobotGate
+
+    Work = Callable[[], dict[str, float]]
+    Sizes = dict[int, dict[str, Figure]]
+    """Figures by size and column."""
 
 PACKAGES: Final = ("robotgate", "aiolimiter", "protego")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cost:
     """Something that takes time or memory, and what its growth is held to."""
 
@@ -30,142 +43,260 @@ class Cost:
     title: str
     what: str
     """What the sizes are of: ``rules``."""
-    columns: tuple[Column, ...]
-    """Ours is the first."""
-    measure: Callable[[Effort], dict[int, dict[str, Figure]]]
-    """Figures by size and column."""
+    names: tuple[str, str]
+    """Ours, and the peer's."""
+    unit: Column
+    """Of the figures."""
+    measure: Callable[[Effort], Sizes]
     at_most: float
     """Our exponent."""
-    note: str = ""
+    note: str
 
 
 def measure(effort: Effort) -> Findings:
     """Every cost, and the exponents of all."""
-    found: dict[str, dict[int, dict[str, Figure]]] = {}
+    findings = Findings()
+    fitted: dict[str, dict[str, Figure]] = {}
     for cost in COSTS:
-        say(cost.title)
-        found[cost.key] = alone(cost.measure, effort)
-    fitted = {cost.key: _fitted(cost, found[cost.key]) for cost in COSTS}
-    tables = [_table(cost, found[cost.key]) for cost in COSTS]
-    goals = [
-        Goal(
-            text=f"exponent of {cost.title}, in {cost.what}",
-            figure=fitted[cost.key][cost.columns[0].key],
-            at_most=cost.at_most,
-        )
-        for cost in COSTS
-    ]
-    return Findings(tables=(*tables, _exponents(fitted)), goals=tuple(goals))
+        sizes = alone(cost.measure, effort)
+        rows = {f"{size:,} {cost.what}": figures for size, figures in sizes.items()}
+        title = cost.title[:1].upper() + cost.title[1:]
+        keys = dict(zip(("ours", "peer"), cost.names, strict=True))
+        columns = [
+            replace(cost.unit, key=key, title=f"{name}, {cost.unit.title}") for key, name in keys.items()
+        ]
+        findings.table(cost.key, title, columns, rows, sizes=sizes, note=cost.note)
+        for key, name in keys.items():
+            rounds = zip(*(figures[key] for figures in sizes.values()), strict=True)
+            slopes = [exponent(dict(zip(sizes, costs, strict=True))) for costs in rounds]
+            fitted[f"{cost.title}, in {cost.what}: {name}"] = {"exponent": slopes}
+            if key == "ours":
+                findings.goal(f"exponent of {cost.title}, in {cost.what}", slopes, at_most=cost.at_most)
+    column = Column("exponent", "exponent", 2, shows_spread=True)
+    note = "0: stays the same; 1: grows as the size does."
+    findings.table("exponents", "Exponents", (column,), fitted, ours=[*fitted][::2], note=note)
+    return findings
 
 
-def _fitted(cost: Cost, sizes: Mapping[int, Mapping[str, Figure]]) -> dict[str, Figure]:
-    """Exponents, by column."""
-    return {
-        column.key: exponents({size: figures[column.key] for size, figures in sizes.items()})
-        for column in cost.columns
-    }
+def _by_size(effort: Effort, works: dict[tuple[int, str], Work]) -> Sizes:
+    """What interleaved works find."""
+    sizes: Sizes = {}
+    for (size, name), figures in interleaved(effort.pick(1, 3), works).items():
+        sizes.setdefault(size, {})[name] = figures["cost"]
+    return sizes
 
 
-def _table(cost: Cost, sizes: Mapping[int, Mapping[str, Figure]]) -> Table:
-    return Table(
-        key=cost.key,
-        title=cost.title[:1].upper() + cost.title[1:],
-        columns=cost.columns,
-        rows=tuple(
-            Row(name=f"{size:,} {cost.what}", figures=figures, size=size) for size, figures in sizes.items()
-        ),
-        note=cost.note,
+def _again(effort: Effort, work: Callable[[], object]) -> float:
+    """CPU seconds of one call, of as many as fill some time."""
+    count, began = 0, time.process_time()
+    while (elapsed := time.process_time() - began) < effort.pick(0.005, 0.1):
+        work()
+        count += 1
+    return elapsed / count
+
+
+def _of_rules(effort: Effort, work: Callable[[Library, int], Work]) -> Sizes:
+    """A cost of files; one of more than ten thousand rules would be cut off."""
+    rules = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000))
+    both = {"ours": OURS, "peer": PROTEGO}
+    works = {(count, key): work(each, count) for count in rules for key, each in both.items()}
+    return _by_size(effort, works)
+
+
+def match(effort: Effort) -> Sizes:
+    """Nanoseconds of a question: rules at all places of the file, and none."""
+
+    def work(library: Library, rules: int) -> Work:
+        ask = library.parse(plain(rules))
+        urls = [library.asked(f"/section-{rules * tenth // 10}/page/x") for tenth in range(10)]
+        urls += [library.asked(f"/about/{tenth}.html") for tenth in range(10)]
+        ask(urls[0])
+        return lambda: {"cost": _again(effort, lambda: [ask(url) for url in urls]) / len(urls) * 1e9}
+
+    return _of_rules(effort, work)
+
+
+def parse(effort: Effort) -> Sizes:
+    """Microseconds of a file, ready for its first question's rules to be looked up."""
+
+    def work(library: Library, rules: int) -> Work:
+        body, url = plain(rules), library.asked("/about/us.html")
+        return lambda: {"cost": _again(effort, lambda: library.parse(body)(url)) * 1e6}
+
+    return _of_rules(effort, work)
+
+
+def allowed(effort: Effort) -> Sizes:
+    """Nanoseconds of a warm answer."""
+    return asyncio.run(_allowed_rounds(effort))
+
+
+async def _allowed_rounds(effort: Effort) -> Sizes:
+    rounds: dict[int, list[dict[str, float]]] = {}
+    async with AsyncExitStack() as opened:
+        known = {
+            hosts: (await known_gate(hosts, opened, SMALL), urls_over(hosts, effort.pick(2_000, 50_000)))
+            for hosts in effort.pick((1, 10, 100), (1, 10, 100, 1_000, 10_000, 100_000))
+        }
+        for gate, urls in known.values():
+            await _ask_all(gate, urls)
+        for _ in range(effort.pick(1, 3)):
+            for hosts, (gate, urls) in known.items():
+                answers = dict.fromkeys(map(_host_of, urls), True)
+                began = time.process_time()
+                await _ask_all(gate, urls)
+                ours = time.process_time() - began
+                began = time.process_time()
+                for url in urls:
+                    answers[_host_of(url)]
+                bare = time.process_time() - began
+                costs = {"ours": ours / len(urls) * 1e9, "peer": bare / len(urls) * 1e9}
+                rounds.setdefault(hosts, []).append(costs)
+    return {hosts: figures_of(each) for hosts, each in rounds.items()}
+
+
+async def _ask_all(gate: RobotGate, urls: Iterable[str]) -> None:
+    for url in urls:
+        await gate.allowed(url)
+
+
+def _host_of(url: str) -> str:
+    return url.split("/", 3)[2]
+
+
+def grant(effort: Effort) -> Sizes:
+    """Microseconds for each of those who wait at one host, from the first turn that is given to the last."""
+    waiters = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000, 100_000))
+    return _of_queues(effort, waiters, is_given_up=False)
+
+
+def cancel(effort: Effort) -> Sizes:
+    """Microseconds for each of those who wait at one host, from the first that is cancelled until all are gone. A
+    waiter that gives up a lock is searched for among all of its waiters.
+    """
+    return _of_queues(effort, effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000)), is_given_up=True)
+
+
+def _of_queues(effort: Effort, sizes: Iterable[int], *, is_given_up: bool) -> Sizes:
+    def mean(one: Callable[..., Coroutine[object, None, float]], waiters: int) -> dict[str, float]:
+        """For each of the waiters, of as many queues as make up a thousand of them."""
+        queues = max(1, 1_000 // waiters)
+        spent = sum(asyncio.run(one(waiters, is_given_up=is_given_up)) for _ in range(queues))
+        return {"cost": spent / queues / waiters * 1e6}
+
+    ways = {"ours": _turns, "peer": _locks}
+    return _by_size(
+        effort, {(size, name): partial(mean, one, size) for size in sizes for name, one in ways.items()}
     )
 
 
-def _exponents(fitted: Mapping[str, Mapping[str, Figure]]) -> Table:
-    """A row for each cost of each who was measured."""
-    rows = []
-    for cost in COSTS:
-        for column in cost.columns:
-            name = f"{cost.title}, in {cost.what}: {column.title.partition(',')[0]}"
-            figures = {"exponent": fitted[cost.key][column.key]}
-            rows.append(Row(name=name, figures=figures, is_ours=column is cost.columns[0]))
-    return Table(
-        key="exponents",
-        title="Exponents",
-        columns=(Column(key="exponent", title="exponent", decimals=2, shows_spread=True),),
-        rows=tuple(rows),
-        note="0: stays the same; 1: grows as the size does.",
-    )
+async def _turns(waiters: int, *, is_given_up: bool) -> float:
+    async with waiting_gate(0.0) as gate:
+        (url,) = await learn(gate, 1)
+        async with gate.turn(url):
+            queue = Queue(gate, waiters * [url])
+            await queue.form()
+            began = time.process_time()
+            if is_given_up:
+                await _give_up(queue.tasks)
+                return time.process_time() - began
+        await queue.empty(is_one=True)
+        return time.process_time() - began
+
+
+async def _locks(waiters: int, *, is_given_up: bool) -> float:
+    lock = asyncio.Lock()
+
+    async def take() -> None:
+        async with lock:
+            pass
+
+    async with lock:
+        tasks = [asyncio.create_task(take()) for _ in range(waiters)]
+        await asyncio.sleep(0)
+        began = time.process_time()
+        if is_given_up:
+            await _give_up(tasks)
+            return time.process_time() - began
+    await asyncio.wait(tasks)
+    return time.process_time() - began
+
+
+async def _give_up(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in reversed(tasks):
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def memory(effort: Effort) -> Sizes:
+    """Bytes of each host that was learnt, and of one that was asked just now; fewer find room in what others left."""
+    sizes: Sizes = {}
+    for hosts in effort.pick((1_000, 2_000), (1_000, 10_000)):
+        found = alone_in_loop("virtual", learnt, hosts, is_traced=True)
+        sizes[hosts] = {"ours": [next(iter(found.values()))], "peer": [found[MERELY]]}
+    return sizes
 
 
 COSTS: Final = (
     Cost(
-        key="match",
-        title="time of a question",
-        what="rules",
-        columns=(
-            Column(key=OURS.name, title="robotgate, ns"),
-            Column(key=PROTEGO.name, title="Protego, ns"),
-        ),
-        measure=_costs.match,
+        "match",
+        "time of a question",
+        "rules",
+        ("robotgate", "Protego"),
+        Column("", "ns"),
+        match,
         at_most=0.1,
         note="Ten URLs that a rule matches, from the first rule to one of the last, and ten that none does.",
     ),
     Cost(
-        key="parse",
-        title="time of parsing, first question included",
-        what="rules",
-        columns=(
-            Column(key=OURS.name, title="robotgate, µs", decimals=1),
-            Column(key=PROTEGO.name, title="Protego, µs", decimals=1),
-        ),
-        measure=_costs.parse,
+        "parse",
+        "time of parsing, first question included",
+        "rules",
+        ("robotgate", "Protego"),
+        Column("", "µs", 1),
+        parse,
         at_most=1.1,
         note="Below a hundred rules, what a file costs that has none weighs, too: the exponent is then below 1.",
     ),
     Cost(
-        key="allowed",
-        title="time of a warm answer",
-        what="hosts",
-        columns=(
-            Column(key=OURS.name, title="await gate.allowed, ns"),
-            Column(key=_costs.DICT, title="the host cut from the URL and looked up in a dict, ns"),
-        ),
-        measure=_costs.allowed,
+        "allowed",
+        "time of a warm answer",
+        "hosts",
+        ("gate.allowed", "host in a dict"),
+        Column("", "ns"),
+        allowed,
         at_most=0.1,
-        note="A hundred thousand hosts do not fit into the processor's caches, in a dict or in a gate.",
+        note="The host is cut from the URL and looked up. A hundred thousand hosts do not fit into the processor's "
+        "caches, in a dict or in a gate.",
     ),
     Cost(
-        key="grant",
-        title="time of a turn",
-        what="waiters at one host",
-        columns=(
-            Column(key=OURS.name, title="gate.turn, µs", decimals=1),
-            Column(key=_costs.LOCK, title="asyncio.Lock, µs", decimals=1),
-        ),
-        measure=_costs.grant,
+        "grant",
+        "time of a turn",
+        "waiters at one host",
+        ("gate.turn", "asyncio.Lock"),
+        Column("", "µs", 1),
+        grant,
         at_most=0.15,
         note="With a delay of 0, and all waiting before the first is let in; asyncio's loop is in both figures.",
     ),
     Cost(
-        key="cancel",
-        title="time of giving up",
-        what="waiters at one host",
-        columns=(
-            Column(key=OURS.name, title="gate.turn, µs", decimals=1),
-            Column(key=_costs.LOCK, title="asyncio.Lock, µs", decimals=1),
-        ),
-        measure=_costs.cancel,
+        "cancel",
+        "time of giving up",
+        "waiters at one host",
+        ("gate.turn", "asyncio.Lock"),
+        Column("", "µs", 1),
+        cancel,
         at_most=0.5,
         note="All are cancelled at once, the last to come first. What grows is the work of Python's garbage collector, "
         "which looks through all tasks that there are; without it, the time stays the same.",
     ),
     Cost(
-        key="memory",
-        title="memory of a known host",
-        what="hosts",
-        columns=(
-            Column(key="asked", title="learnt, and asked just now, bytes"),
-            Column(key="learnt", title="merely learnt, bytes"),
-        ),
-        measure=_costs.memory,
+        "memory",
+        "memory of a known host",
+        "hosts",
+        ("learnt and asked just now", "merely learnt"),
+        Column("", "bytes"),
+        memory,
         at_most=0.1,
         note="By `tracemalloc`.",
     ),

@@ -7,6 +7,7 @@ A signature is made for each hop and attempt, so the time is part of every reque
 from __future__ import annotations
 
 import datetime as dt
+import statistics
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -16,28 +17,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
 
-from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import interleaved
+from benchmarks._bench import interleaved
+from benchmarks._report import Column, Effort, Findings, ratio
 from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 PACKAGES: Final = ("robotgate", "cryptography", "http-message-signatures")
-LIMIT: Final = 80.0
-"""Microseconds a request."""
-ROUNDS: Final = {Effort.QUICK: 2, Effort.FULL: 9}
-CALLS: Final = {Effort.QUICK: 100, Effort.FULL: 2_000}
-"""Per round."""
 URL: Final = "https://www.example.com/articles/2026/11/some-page.html?page=2&sort=date"
 AGENT: Final = "https://bot.example"
 ALL: Final = ("@method", "@authority", "@path", "@query", "@target-uri")
 NOW: Final = 1735689600
 BARE: Final = "Ed25519 alone"
-LIBRARY: Final = "http-message-signatures"
 COLUMNS: Final = (
-    Column(key="cost", title="CPU µs a request", decimals=1, shows_spread=True),
-    Column(key="ratio", title="of Ed25519's", decimals=2),
+    Column("cost", "CPU µs a request", 1, shows_spread=True),
+    Column("ratio", "of Ed25519's", 2),
 )
 
 
@@ -65,8 +60,8 @@ def by_library(signer: HTTPMessageSigner, key_id: str) -> None:
     )
 
 
-def ways() -> tuple[dict[str, Callable[[], object]], dict[str, Callable[[], object]]]:
-    """What signs a request, by name: ours, and the others."""
+def measure(effort: Effort) -> Findings:
+    """All ways in the same rounds."""
     private = Ed25519PrivateKey.generate()
     key = SigningKey(private.private_bytes_raw())
     resolver = MappingKeyResolver(public_keys={}, private_keys={key.thumbprint: private})
@@ -78,35 +73,20 @@ def ways() -> tuple[dict[str, Callable[[], object]], dict[str, Callable[[], obje
         for form in AgentForm
         for components in (("@authority",), ALL)
     }
-    return ours, {
+    others: dict[str, Callable[[], object]] = {
         BARE: partial(private.sign, bytes(300)),
-        LIBRARY: partial(by_library, library, key.thumbprint),
+        "http-message-signatures": partial(by_library, library, key.thumbprint),
     }
-
-
-def measure(effort: Effort) -> Findings:
-    """All ways in the same rounds."""
-    ours, others = ways()
-    works = {name: partial(_cost, work, CALLS[effort]) for name, work in (ours | others).items()}
-    costs = {name: figures["cost"] for name, figures in interleaved(ROUNDS[effort], works).items()}
-    slowest = max(ours, key=lambda name: costs[name].median)
-    return Findings(
-        tables=(_table(costs, set(ours)),),
-        goals=(Goal(text=f"a signature, CPU µs a request: {slowest}", figure=costs[slowest], at_most=LIMIT),),
-    )
-
-
-def _table(costs: Mapping[str, Figure], ours: set[str]) -> Table:
-    return Table(
-        key="request",
-        title="A signed request",
-        columns=COLUMNS,
-        rows=tuple(
-            Row(name=name, figures={"cost": cost, "ratio": cost.over(costs[BARE])}, is_ours=name in ours)
-            for name, cost in costs.items()
-        ),
-        note="Rows of ours are named by the form of Signature-Agent and by what is covered besides it.",
-    )
+    works = {name: partial(_cost, work, effort.pick(100, 2_000)) for name, work in (ours | others).items()}
+    figures = interleaved(effort.pick(2, 9), works)
+    for own in figures.values():
+        own["ratio"] = ratio(own["cost"], figures[BARE]["cost"])
+    findings = Findings()
+    note = "Rows of ours are named by the form of Signature-Agent and by what is covered besides it."
+    findings.table("request", "A signed request", COLUMNS, figures, ours=ours, note=note)
+    slowest = max(ours, key=lambda name: statistics.median(figures[name]["cost"]))
+    findings.goal(f"a signature, CPU µs a request: {slowest}", figures[slowest]["cost"], at_most=80)
+    return findings
 
 
 def _cost(work: Callable[[], object], calls: int) -> dict[str, float]:

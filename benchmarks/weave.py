@@ -1,107 +1,123 @@
 """Brings the pages and the plots to what the newest report in benchmarks/results says.
 
-``python -m benchmarks.weave`` writes them; with ``--check`` it changes nothing, and fails with the name of each place
+``python -m benchmarks.weave`` writes them; with ``--check`` it changes nothing, and fails with the name of each file
 that says something else. Reports are named by their dates, so the newest is the last by name.
+
+The page of tables is made of the report alone. On other pages, a comment marks the place of a figure, in the middle of
+a line: ``<!-- figure gate.warm "robotgate" mean -->3.6<!-- end -->`` is one median, and ``over "Protego"`` after it
+makes it the ratio to another row's. What a mark names has to exist in the report.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
+import statistics
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._json import read_report
-from benchmarks._pictures import stale_plots
-from benchmarks._weave import WeaveError, stale, woven
+from benchmarks._plots import draw, stale_plots
+from benchmarks._report import goals_as_markdown, ratio, read_report, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    from benchmarks._report import Report
 
 ROOT: Final = Path(__file__).parents[1]
-RESULTS: Final = ROOT / "benchmarks" / "results"
-TABLES: Final = "benchmarks/results/tables.md"
+RESULTS: Final = "benchmarks/results"
+TABLES: Final = f"{RESULTS}/tables.md"
 """All figures of the report; docs/benchmarks-tables.md shows this file on the site."""
-PAGES: Final = ("docs/benchmarks.md", TABLES, "README.md")
+PAGES: Final = ("docs/benchmarks.md", "README.md")
 PLOTS: Final = "docs/plots"
+MARK: Final = re.compile(r"(<!-- figure (.*?)-->)(.*?)(<!--\s*end\s*-->)", re.DOTALL)
+END: Final = re.compile(r"<!--\s*end\s*-->")
+HEAD: Final = """\
+# Benchmark tables
+
+All figures of the newest report, by group. [Benchmarks](../../docs/benchmarks.md) says what they mean and how they were
+taken. robotgate is in bold. A cell is the median of the rounds, with the least and the most where these matter.
+"""
+MISSED: Final = """\
+## Goals that are missed
+
+The project sets limits for itself. These are not reached; all goals are listed by group below.
+"""
+NOTES: Final = {
+    "full": "Figures are medians of several rounds, measured in turns.",
+    "quick": "**Everything was measured once or twice: too little to compare by.**",
+}
 
 
-def newest(root: Path = ROOT) -> Path:
-    """The report that the pages are made of.
+def newest(root: Path = ROOT) -> Report:
+    """The report that the pages are made of."""
+    return read_report(max((root / RESULTS).glob("*.json")))
+
+
+def tables(report: Report) -> str:
+    """The page of tables."""
+    taken = f"Taken on {report.taken_on}, {report.effort} run: {report.machine}. {NOTES[report.effort]}"
+    missed = goals_as_markdown(goal for goal in report.goals if not goal.is_reached)
+    groups = (f"## {name}\n\n{findings.markdown()}\n" for name, findings in report.groups.items())
+    return "\n".join([HEAD, f"{taken}\n", MISSED, f"{missed}\n", *groups])
+
+
+def woven(page: str, report: Report) -> str:
+    """The page, with every figure that it marks.
 
     Raises:
-        WeaveError: there is none.
+        LookupError: a mark names what the report does not have, or has no end.
     """
-    reports = sorted((root / RESULTS.relative_to(ROOT)).glob("*.json"))
-    if not reports:
-        raise WeaveError(f"no report in {RESULTS.relative_to(ROOT).as_posix()}")
-    return reports[-1]
+    if len(END.findall(page)) != len(MARK.findall(page)):
+        raise LookupError("an end of nothing: a mark is misspelt")
+    return MARK.sub(lambda mark: f"{mark[1]}{_figure(shlex.split(mark[2]), report)}{mark[4]}", page)
+
+
+def _figure(words: Sequence[str], report: Report) -> str:
+    name, row, key, *other = words
+    table = report.table(name)
+    figures = {each.name: each.figures for each in table.rows}
+    decimals = {column.key: column.decimals for column in table.columns}
+    if not other:
+        return shown(statistics.median(figures[row][key]), decimals[key])
+    _over, peer = other
+    return shown(statistics.median(ratio(figures[row][key], figures[peer][key])), 2)
+
+
+def pages(root: Path = ROOT) -> dict[Path, str]:
+    """What each page is to say."""
+    report = newest(root)
+    return {root / TABLES: tables(report)} | {
+        root / name: woven((root / name).read_text(encoding="utf-8"), report) for name in PAGES
+    }
 
 
 def differences(root: Path = ROOT) -> list[str]:
-    """Each place that does not say what the report says: a page's line and mark, or a plot.
-
-    Raises:
-        WeaveError: a page has a mark that cannot be filled.
-    """
-    report = read_report(newest(root))
-    found = []
-    for name in PAGES:
-        with _naming(name):
-            regions = stale((root / name).read_text(encoding="utf-8"), report)
-        found += [f"{name}:{region.line}: <!-- {region.mark} -->" for region in regions]
-    return [*found, *(path.relative_to(root).as_posix() for path in stale_plots(report, root / PLOTS))]
+    """The files that do not say what the report says."""
+    found = [path for path, text in pages(root).items() if path.read_text(encoding="utf-8") != text]
+    found += stale_plots(newest(root), root / PLOTS)
+    return [path.relative_to(root).as_posix() for path in found]
 
 
-def rewrite(root: Path = ROOT) -> list[str]:
-    """Make the pages and the plots anew, and name what was written.
-
-    Raises:
-        WeaveError: a page has a mark that cannot be filled, or the report lacks what a plot shows; no page is written
-            then.
-    """
-    from benchmarks._plots import draw  # noqa: PLC0415  # Checking does without what draws.
-
-    report = read_report(newest(root))
-    pages = {}
-    for name in PAGES:
-        with _naming(name):
-            pages[name] = woven((root / name).read_text(encoding="utf-8"), report)
-    try:
-        plots = draw(report, root / PLOTS, ["svg"])
-    except LookupError as error:
-        raise WeaveError(f"{PLOTS}: {error.args[0]}") from error
-    for name, text in pages.items():
-        (root / name).write_text(text, encoding="utf-8")
-    return [*pages, *(path.relative_to(root).as_posix() for path in plots)]
+def rewrite(root: Path = ROOT) -> None:
+    """Make the pages and the plots anew; no page, if a mark cannot be filled."""
+    for path, text in pages(root).items():
+        path.write_text(text, encoding="utf-8")
+    draw(newest(root), root / PLOTS)
 
 
-@contextmanager
-def _naming(page: str) -> Iterator[None]:
-    try:
-        yield
-    except WeaveError as error:
-        raise WeaveError(f"{page}, {error}") from error
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 where something is not as woven, 2 where a mark cannot be filled."""
+def main() -> int:
+    """The command; 1 where something is not as woven."""
     parser = argparse.ArgumentParser("python -m benchmarks.weave", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="change nothing; fail where something would change"
     )
-    options = parser.parse_args(arguments)
-    try:
-        if not options.check:
-            print("\n".join(rewrite()))
-            return 0
-        found = differences()
-    except WeaveError as error:
-        print(error, file=sys.stderr)
-        return 2
-    for place in found:
-        print(f"{place} is not as {newest().name} has it")
+    if not parser.parse_args().check:
+        rewrite()
+    found = differences()
+    print("\n".join(f"{name} is not as the newest report has it" for name in found))
     return 1 if found else 0
 
 

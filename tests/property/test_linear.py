@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks._client import alone
+from benchmarks._bench import alone
 from benchmarks._hard_files import FULL_OF, full_of
 from benchmarks.rules import MOST_PEAK, doubled, peaks
 
@@ -167,7 +167,7 @@ def test_line_ends_take_little_memory(kind: str) -> None:
 @pytest.mark.slow
 def test_no_file_takes_much_memory() -> None:
     """20 MB at most, of whatever lines a file is full, and whatever is asked."""
-    found = {row.name: {key: each.median for key, each in row.figures.items()} for row in peaks().rows}
+    found = peaks()
     assert all(figure <= MOST_PEAK for figures in found.values() for figure in figures.values()), found
 
 
@@ -199,5 +199,5 @@ def test_lint_is_linear_in_the_rules_of_a_group() -> None:
 @pytest.mark.slow
 def test_twice_a_long_file_takes_about_twice_the_processor_time() -> None:
     """For each shape of file: work within one call of C counts here."""
-    ratios = {row.name: row.figures["ratio"].median for row in alone(doubled).rows}
+    ratios = alone(doubled)
     assert max(ratios.values()) <= MOST_TIME, ratios
