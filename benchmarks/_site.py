@@ -71,8 +71,8 @@ Sitemap: https://site.example/sitemap.xml
 """
 """As small sites have it."""
 PATHS: Final = (
-    *("/", "/search?q=a", "/search/about", "/item/%d", "/item/%d?sort=price", "/news/2026/%d.html", "/cart"),
-)
+    "/", "/search?q=a", "/search/about", "/item/%d", "/item/%d?sort=price", "/news/2026/%d.html", "/cart",
+)  # fmt: skip
 
 
 def urls_over(hosts: int, count: int) -> list[str]:
@@ -157,16 +157,16 @@ def _serve(pipe: Connection, robots: bytes, response: float, addresses: Sequence
 
 
 async def _answer_all(pipe: Connection, robots: bytes, response: float, addresses: Sequence[str]) -> None:
-    visits: list[Visit] = []
+    seen: list[tuple[bytes, float, float]] = []
     loop = asyncio.get_running_loop()
-    connection = partial(_Connection, robots, response, visits)
+    connection = partial(_Connection, robots, response, seen)
     server = await loop.create_server(connection, "127.0.0.1", 0, backlog=BACKLOG)
     port = server.sockets[0].getsockname()[1]
     also = [await loop.create_server(connection, addresses, port, backlog=BACKLOG)] if addresses else []
     pipe.send(port)
     while await loop.run_in_executor(None, pipe.recv) == "visits":
-        pipe.send(visits.copy())
-        visits.clear()
+        pipe.send([Visit(_host_of(head), head.split(b" ", 2)[1].decode(), *at) for head, *at in seen])
+        seen.clear()
     for each in (server, *also):
         each.close()
 
@@ -182,12 +182,19 @@ PAGE: Final = _answer(
 )
 
 
+def _host_of(head: bytes) -> str:
+    named = _HOST.search(head)
+    return named[1].decode() if named else ""
+
+
 class _Connection(Heads):
-    def __init__(self, robots: bytes, response: float, visits: list[Visit]) -> None:
+    """Heads are looked into only when somebody asks for visits."""
+
+    def __init__(self, robots: bytes, response: float, seen: list[tuple[bytes, float, float]]) -> None:
         super().__init__()
         self._robots = robots
         self._response = response
-        self._visits = visits
+        self._seen = seen
         self._came_at = 0.0
 
     def data_received(self, data: bytes) -> None:
@@ -195,19 +202,18 @@ class _Connection(Heads):
         super().data_received(data)
 
     def asked(self, head: bytes) -> None:
-        path = head[4 : head.index(b" ", 4)].decode()
-        named = _HOST.search(head)
-        host = named[1].decode() if named else ""
         answer = PAGE
-        if path == ROBOTS_PATH:
-            number = re.sub(r"\D", "", host).encode() if host.startswith(OWN) else b""
-            answer = _answer(b"text/plain", re.sub(rb"-(?=\d)", b"-" + number, self._robots))
-        end = partial(self._end, host, path, self._came_at, answer)
+        if head.startswith(b"GET /robots.txt "):
+            host, robots = _host_of(head), self._robots
+            if host.startswith(OWN):
+                robots = re.sub(rb"-(?=\d)", b"-" + re.sub(r"\D", "", host).encode(), robots)
+            answer = _answer(b"text/plain", robots)
         if self._response:
+            end = partial(self._end, head, self._came_at, answer)
             asyncio.get_running_loop().call_later(self._response, end)
         else:
-            end()
+            self._end(head, self._came_at, answer)
 
-    def _end(self, host: str, path: str, came_at: float, answer: bytes) -> None:
-        self._visits.append(Visit(host, path, came_at, time.monotonic()))
+    def _end(self, head: bytes, came_at: float, answer: bytes) -> None:
+        self._seen.append((head, came_at, time.monotonic()))
         self.answer(answer)

@@ -37,17 +37,8 @@ if TYPE_CHECKING:
     Figures = Mapping[str, Mapping[str, Figure]]
 
 PACKAGES: Final = (
-    *(
-        "robotgate",
-        "aiohttp",
-        "aiolimiter",
-        "protego",
-        "scrapy",
-        "crawlee",
-        "prometheus-client",
-        "opentelemetry-sdk",
-    ),
-)
+    "robotgate", "aiohttp", "aiolimiter", "protego", "scrapy", "crawlee", "prometheus-client", "opentelemetry-sdk",
+)  # fmt: skip
 TASKS: Final = 100
 BARE: Final = "bare aiohttp"
 WITH_ROBOTS: Final = "bare aiohttp, and robots.txt unread"

@@ -59,11 +59,9 @@ def test_every_group_gives_all_its_figures(name: str, tmp_path: Path) -> None:
     assert main([name, "--quick", "--json", str(path)]) == 0
     report = read_report(path)
     assert report.goals
-    for table in report.groups[name].tables:
-        assert all(row.figures for row in table.rows if row.is_ours)
-        assert all(
-            math.isfinite(value) for row in table.rows for rounds in row.figures.values() for value in rounds
-        )
+    for row in (row for table in report.groups[name].tables for row in table.rows):
+        assert row.figures or not row.is_ours
+        assert all(math.isfinite(value) for rounds in row.figures.values() for value in rounds)
     for panel in (panel for _, *panels in PICTURES.values() for panel in panels):
         if panel.table.startswith(f"{name}."):
             rows = report.table(panel.table).rows
