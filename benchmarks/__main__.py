@@ -30,13 +30,11 @@ def load(name: str, corpus: Path | None = None) -> Group:
     Raises:
         ModuleNotFoundError: it takes a package that is not installed.
     """
-    module: object = importlib.import_module(f"benchmarks.{name}")
-    if not isinstance(module, Group):
+    module = importlib.import_module(f"benchmarks.{name}")
+    group: object = module.Over(corpus) if corpus and name == "rules" else module
+    if not isinstance(group, Group):
         raise TypeError(f"benchmarks.{name} is no group: it has no PACKAGES, or no measure()")
-    over: Group = (
-        importlib.import_module("benchmarks.rules").Over(corpus) if corpus and name == "rules" else module
-    )
-    return over
+    return group
 
 
 def run(groups: Mapping[str, Group], effort: Effort) -> Report:

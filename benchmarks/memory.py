@@ -50,17 +50,22 @@ BYTES_EACH: Final = (Column("allocated", "bytes each, allocated"), Column("resid
 def measure(effort: Effort) -> Findings:
     """Everything about memory."""
     findings = Findings()
+    both = effort.pick([True], [True, False])
     for hosts in effort.pick((300,), (1_000, 100_000, 1_000_000)):
-        # To trace what is allocated takes long, and what is resident tells nothing of few.
-        _known(findings, hosts, [True, False][hosts > 1_000 : effort.pick(1, 2)])
-    _waiters(findings, effort.pick(300, 10_000), [True, False][: effort.pick(1, 2)])
+        # Tracing takes long: of many hosts, only what is resident is measured.
+        _known(findings, hosts, both if hosts <= 1_000 else [False])
+    _waiters(findings, effort.pick(300, 10_000), both)
     if effort is Effort.FULL:
         _flat(findings, 20_000, max_hosts=1_000, at_once=5)
     return findings
 
 
 def _rows(hosts: int, traced: Iterable[bool], works: Iterable[Work]) -> dict[str, dict[str, Figure]]:
-    """What works find in processes of their own, whose memory is traced or not."""
+    """What works find, each in a process of its own for each way to count.
+
+    Args:
+        traced: whether bytes are counted by tracing.
+    """
     rows: dict[str, dict[str, Figure]] = {}
     for is_traced in traced:
         for work in works:
