@@ -329,16 +329,11 @@ def _over_hard(
     found = interleaved(rounds, {library.name: partial(one, library) for library in each})
     for library in each:
         name = library.name
-        found[name] = (
-            {}
-            if name in late
-            else found[name]
-            | {
-                "peak": [
-                    _peak(partial(_parse_and_ask, library, [(file.body, [library.asked(file.paths[0])])], 1))
-                ]
-            }
-        )
+        if name in late:
+            found[name] = {}
+        else:
+            asked = [(file.body, [library.asked(file.paths[0])])]
+            found[name] = found[name] | {"peak": [_peak(partial(_parse_and_ask, library, asked, 1))]}
     note = f"Not done after {patience:g} s of CPU: {', '.join(sorted(late))}." if late else ""
     findings.table(file.key, file.title, HARD_COLUMNS, found, ours=_ours(each), note=note)
     ours, peer = found[OURS.name], found[PROTEGO.name]
