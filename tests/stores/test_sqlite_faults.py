@@ -169,10 +169,13 @@ async def test_full_disk_of_the_system(store: SQLiteStore) -> None:
 
 @posix
 @pytest.mark.parametrize("when_lost", WhenLost)
-async def test_full_disk_spoils_no_file(tmp_path: Path, when_lost: WhenLost) -> None:
+async def test_full_disk_spoils_no_file(
+    tmp_path: Path, when_lost: WhenLost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where only a part of the log could be copied into the file: all that was saved is there when the disk has
-    room again, and with `WhenLost.MEMORY` also what was not.
+    room again, and with `WhenLost.MEMORY` also what was not, if only when the store is closed.
     """
+    monkeypatch.setattr(database, "RETRY_DELAY", 60.0)
     saved = []
     async with SQLiteStore(tmp_path / "cache.db", when_lost=when_lost) as store:
         with full_disk(150_000):

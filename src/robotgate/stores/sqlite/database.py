@@ -184,6 +184,8 @@ class Database:
         """As `run`, of the last work: the file is closed after it, and the thread ends. None: there was no work yet."""
 
         def last() -> T:
+            # What is in memory alone is lost after this.
+            self._retry_at = 0.0
             try:
                 return self._perform(work, WRITE)
             finally:
