@@ -65,11 +65,10 @@ def test_pause_doubles_with_each_try_that_fails() -> None:
 
 def test_origin_is_given_up_by_a_try_that_fails_later() -> None:
     """Not by time alone: with a minute, the try after 63 s. Any answer closes the circuit."""
-    circuit, now = CLOSED, NOW
+    circuit = failed(CLOSED, began_at=NOW)
     while not circuit.is_gone:
-        circuit = failed(circuit, began_at=now, now=now)
-        failed_at, now = now, circuit.retry_at
-    assert (circuit.outages, failed_at) == (7, NOW + 63.0)
+        circuit = failed(circuit, began_at=circuit.retry_at, now=circuit.retry_at)
+    assert (circuit.outages, circuit.failed_at) == (7, NOW + 63.0)
 
 
 @pytest.mark.parametrize("give_up_after", [0.0, math.inf])

@@ -32,6 +32,7 @@ class Given(TypedDict, total=False):
     rate: Rate | None
     concurrency: int
     max_block: float
+    give_up_after: float
     latency_factor: float
 
 

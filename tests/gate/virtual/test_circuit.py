@@ -335,7 +335,8 @@ async def test_robots_txt_is_the_probe_where_it_has_to_be_read() -> None:
         starts = await visits(gate, 2)
         assert starts == pytest.approx([back_at + 1.0, back_at + 2.0])
     ((asked_at, asked_for),) = fetcher.requests
-    assert (asked_for, asked_at) == (ROBOTS, pytest.approx(back_at))
+    assert asked_for == ROBOTS
+    assert asked_at == pytest.approx(back_at)
 
 
 async def test_other_hosts_know_nothing_of_it() -> None:

@@ -114,7 +114,7 @@ async def test_other_answers_are_final(host: Host, told: int) -> None:
 
 async def test_host_that_was_given_up_is_tried_when_it_may_be(host: Host) -> None:
     """Its turns are refused until then: the attempt waits for that instead of being one of the refused."""
-    host.answers = [UNREACHABLE] * 6 + [200]
+    host.answers = [*[UNREACHABLE] * 6, 200]
     async with make_gate(delay=0.0, give_up_after=0.0) as gate:
         assert (await gate.fetch(PAGE, retries=6)).status == 200
     pauses = [later - earlier for earlier, later in pairwise(host.asked_at)]
