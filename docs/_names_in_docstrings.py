@@ -56,8 +56,8 @@ MADE_BY_THE_GATE: Final = frozenset(
 NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})
 """Classes derived from these have a constructor that programs do not call."""
 SHOWN_AS: Final = {
-    " | _Given": "",
-    "_Given.BY_OPTION": "...",
+    " | ByOption": "",
+    "ByOption.BY_OPTION": "...",
     "mappingproxy({})": "{}",
     "robotgate.web.response._WorkedOut": "robotgate.Verdict",
 }

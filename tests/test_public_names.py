@@ -29,6 +29,7 @@ PUBLIC: Final = [
     "Dialect",
     "DisallowedError",
     "Event",
+    "EventLoopError",
     "Failure",
     "Fetcher",
     "Finding",

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from robotgate.clock import Clock, SystemClock
 from robotgate.errors import (
     DisallowedError,
+    EventLoopError,
     GateClosedError,
     HostUnavailableError,
     InvalidURLError,
@@ -87,6 +88,7 @@ __all__ = [
     "Dialect",
     "DisallowedError",
     "Event",
+    "EventLoopError",
     "Failure",
     "Fetcher",
     "Finding",

@@ -4,6 +4,7 @@
 
     RobotGateError
     ├── OptionError (also ValueError)           you: an option's value makes no sense
+    ├── EventLoopError (also RuntimeError)      you: the gate belongs to another event loop
     └── ‹also aiohttp.ClientError›
         ├── GateClosedError                     you: the gate was closed, or never opened
         ├── NestedTurnError                     you: a task waits for a turn that only it can end
@@ -54,6 +55,10 @@ class RobotGateError(Exception):
 
 class OptionError(RobotGateError, ValueError):
     """An option's value makes no sense. Raised when the option is given; the message names it."""
+
+
+class EventLoopError(RobotGateError, RuntimeError):
+    """The gate was opened in another event loop than the one that runs here. `RobotGate.threadsafe` is for threads."""
 
 
 class GateClosedError(RobotGateError, ClientError):

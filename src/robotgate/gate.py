@@ -7,7 +7,6 @@ import math
 import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
-from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
@@ -21,6 +20,7 @@ from robotgate.events import Events
 from robotgate.identity import identify
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import (
+    BY_OPTION,
     MAX_HOSTS,
     HostOptions,
     Overrides,
@@ -49,6 +49,7 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import AiohttpFetcher, Fetcher
+from robotgate.web.threads import ThreadsafeGate
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
     from robotgate.identity import Signer
-    from robotgate.options import HostOverride, Recheck
+    from robotgate.options import ByOption, HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
     from robotgate.sitemaps.parse import SitemapEntry
     from robotgate.sitemaps.walk import SitemapFault
@@ -89,12 +90,6 @@ MAPPED_BLOCK: Final = 1 << 20
 """Bytes: more than asyncio asks for when it reads a socket."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
-
-
-class _Given(Enum):
-    """Stands for an argument that was left to the gate's options."""
-
-    BY_OPTION = "by option"
 
 
 class RobotGate:
@@ -273,6 +268,7 @@ class RobotGate:
         self._sites = self._cache.sites
         self._turns = Turns(identity=self._identity, cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
+        self._threadsafe = ThreadsafeGate(self, self._turns)
         self._ready: WeakSet[Lines] = WeakSet()
         self._why_closed = _NOT_OPEN
         self._on_close = AsyncExitStack()
@@ -341,6 +337,7 @@ class RobotGate:
             StoreError: pending changes could not be saved.
         """
         if self._turns.pages is not None:
+            self._scheduler.check_loop()
             self._turns.pages.close()
         self._turns.pages = None
         self._why_closed = _CLOSED
@@ -383,6 +380,7 @@ class RobotGate:
         return Pending(self._allowed(url))
 
     async def _allowed(self, url: str | URL) -> bool:
+        self._scheduler.check_loop()
         site, _, units = self._locate(url)
         return (await self._cache.known(site)).rules.allows_units(units)
 
@@ -407,6 +405,7 @@ class RobotGate:
         return Pending(self._check(url))
 
     async def _check(self, url: str | URL) -> Verdict:
+        self._scheduler.check_loop()
         site, target, _ = self._locate(url)
         return (await self._cache.known(site)).verdict(target, now=self._clock.now())
 
@@ -416,6 +415,7 @@ class RobotGate:
         Raises:
             as `allowed`.
         """
+        self._scheduler.check_loop()
         return await self._cache.record(self._locate(url)[0])
 
     async def refresh(self, url: str | URL) -> RobotsRecord:
@@ -430,6 +430,7 @@ class RobotGate:
             NestedTurnError: this task holds the host's turn.
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """
+        self._scheduler.check_loop()
         return await self._cache.renew(self._locate(url)[0])
 
     async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
@@ -446,7 +447,7 @@ class RobotGate:
         *,
         is_sitemap: bool = False,
         priority: int = 0,
-        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_wait: float | ByOption | None = BY_OPTION,
         max_sitemaps: int = MAX_SITEMAPS,
         on_fault: Callable[[SitemapFault], object] | None = None,
     ) -> AsyncGenerator[SitemapEntry, None]:
@@ -480,6 +481,7 @@ class RobotGate:
         check_whole("max_sitemaps", max_sitemaps, least=1)
         unless_none(check_callback, "on_fault", on_fault)
         patience = self._patience(max_wait)
+        self._scheduler.check_loop()
         self._locate(url)
 
         def fetch(sitemap: str) -> PageFetch:
@@ -501,7 +503,7 @@ class RobotGate:
         return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
 
     def turn(
-        self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
+        self, url: str | URL, *, priority: int = 0, max_wait: float | ByOption | None = BY_OPTION
     ) -> Turn:
         """``async with`` waits for the host's turn to fetch this URL, with any client.
 
@@ -583,7 +585,7 @@ class RobotGate:
         method: str = "GET",
         *,
         priority: int = 0,
-        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_wait: float | ByOption | None = BY_OPTION,
         max_bytes: int | None = None,
         allow_redirects: bool = True,
         max_redirects: int = MAX_PAGE_REDIRECTS,
@@ -619,11 +621,13 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
-        wait = self._max_wait if max_wait is _Given.BY_OPTION else max_wait
+        wait = self._max_wait if max_wait is BY_OPTION else max_wait
         request = PageRequest(
             url, method, options, max_bytes, allow_redirects, max_redirects, priority, wait, retries
         )
-        return PageFetch(self._check_open(), request)
+        # A test is quicker than `_check_open`.
+        pages = self._turns.pages
+        return PageFetch(self._check_open() if pages is None else pages, request)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -888,14 +892,22 @@ class RobotGate:
         """
         return self._middleware
 
+    @property
+    def threadsafe(self) -> ThreadsafeGate:
+        """``gate.threadsafe.fetch(url)``, `allowed`, `check` and `turn` as plain calls, for threads without a loop.
+
+        They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/threads.md has examples.
+        """
+        return self._threadsafe
+
     def _check_open(self) -> PageFetcher:
         pages = self._turns.pages
         if pages is None:
             raise GateClosedError(self._why_closed)
         return pages
 
-    def _patience(self, given: float | _Given | None) -> float | None:
-        if given is _Given.BY_OPTION:
+    def _patience(self, given: float | ByOption | None) -> float | None:
+        if given is BY_OPTION:
             return self._max_wait
         unless_none(check_seconds, "max_wait", given)
         return given

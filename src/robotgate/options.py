@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from types import UnionType
 
 
+class ByOption(Enum):
+    """Stands for an argument that is left to the gate's options."""
+
+    BY_OPTION = "by option"
+
+
+BY_OPTION: Final = ByOption.BY_OPTION
+
+
 def check_seconds(name: str, value: object) -> None:
     """Check a duration, or a factor.
 

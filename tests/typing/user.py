@@ -43,10 +43,10 @@ async def answers(gate: RobotGate) -> None:
 
 async def forgotten(gate: RobotGate) -> None:
     """A forgotten await is reported in a condition, and does not hide what follows."""
-    if gate.allowed(URL):  # wrong
+    if gate.allowed(URL):  # wrong for mypy
         print("allowed")
     first: int = "no number"  # wrong
-    if gate.fetch(URL):  # wrong
+    if gate.fetch(URL):  # wrong for mypy
         print("there")
     second: int = "no number"  # wrong
     if await gate.check(URL):  # wrong for mypy

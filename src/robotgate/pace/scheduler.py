@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from asyncio import _get_running_loop
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate.errors import GateClosedError, StoreError, TooSoonError
+from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, PacedTurn, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
@@ -48,10 +49,7 @@ REPORTED_GROWTH: Final = 1.0
 
 def is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
     """Return whether this thread runs an event loop now."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+    return _get_running_loop() is loop
 
 
 class Timer:
@@ -191,6 +189,17 @@ class Scheduler:
     def now(self) -> float:
         """Return the seconds since the epoch."""
         return self.ticks() + self.epoch
+
+    def check_loop(self) -> None:
+        """Check that the gate's event loop runs here: asyncio's objects wake tasks of their own loop alone.
+
+        Raises:
+            EventLoopError: another one does, or none.
+        """
+        if _get_running_loop() is not self.loop:
+            raise EventLoopError(
+                "this gate was opened in another event loop: open one in each, or use `gate.threadsafe` in threads"
+            )
 
     # Asking for a turn.
 

@@ -316,6 +316,7 @@ class PageFetcher:
         self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
+        self._turns.scheduler.check_loop()
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
             raise RuntimeError(
                 "this turn has not begun, or has sent its request: enter it first, and fetch once"

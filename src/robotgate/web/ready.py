@@ -83,6 +83,7 @@ class Lines:
 
     async def next(self) -> Turn:
         """As `ReadyTurns.__anext__`."""
+        self._turns.scheduler.check_loop()
         demand: Demand = asyncio.get_running_loop().create_future()
         self._demands.append(demand)
         if self._is_over:
@@ -113,6 +114,7 @@ class Lines:
 
     async def aclose(self) -> None:
         """As `ReadyTurns.aclose`."""
+        self._turns.scheduler.check_loop()
         self.stop()
         if self._runner is not None:
             await asyncio.wait([self._runner])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from asyncio import _get_running_loop
 from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
 from aiohttp import ClientError, ClientResponse
@@ -96,6 +97,7 @@ class Turn(PacedTurn):
         self.ruling: Ruling | None = None
 
     async def __aenter__(self) -> Self:
+        self.turns.scheduler.check_loop()
         if self.holder is not None or self.state is ENDED:
             raise RuntimeError("a turn is entered once: ask the gate for another")
         self.holder = asyncio.current_task()
@@ -257,6 +259,7 @@ class Turn(PacedTurn):
         Raises:
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
+        self.turns.scheduler.check_loop()
         self.end()
         self.asked_at, self.deadline_at = None, math.inf
         self.status = None
@@ -336,8 +339,11 @@ class Turns:
             is_page: as `Turn.is_page`.
 
         Raises:
+            EventLoopError: the gate belongs to another event loop.
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
+        if _get_running_loop() is not self.scheduler.loop:
+            self.scheduler.check_loop()
         site, target, units = self.locate(url)
         return (Turn if is_page else FileTurn)(self, site, target, units, priority, max_wait, route)
 

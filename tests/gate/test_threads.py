@@ -1,0 +1,340 @@
+"""A gate belongs to one event loop. Calls from another are refused by name; threads have `gate.threadsafe`."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import aiohttp
+import pytest
+import requests
+from aiohttp import web as aioweb
+from tests.waiting import settle, until
+
+from robotgate import (
+    DisallowedError,
+    EventLoopError,
+    GateClosedError,
+    InvalidURLError,
+    NestedTurnError,
+    OptionError,
+    RobotGate,
+    TooSoonError,
+)
+
+if TYPE_CHECKING:
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+SITE: Final = "http://site.example"
+PAGE: Final = f"{SITE}/page"
+NEW: Final = "http://new.example/"
+
+Call: TypeAlias = Callable[[RobotGate, str], Awaitable[object]]
+
+
+async def _turn(gate: RobotGate, url: str) -> None:
+    async with gate.turn(url):
+        pass
+
+
+async def _stream(gate: RobotGate, url: str) -> None:
+    async with gate.fetch(url):
+        pass
+
+
+async def _ready(gate: RobotGate, url: str) -> None:
+    async for turn in gate.ready([url]):
+        turn.end()
+
+
+async def _sitemap_urls(gate: RobotGate, url: str) -> None:
+    async for _ in gate.sitemap_urls(url):
+        pass
+
+
+async def _middleware(gate: RobotGate, url: str) -> None:
+    async with aiohttp.ClientSession(middlewares=[gate.middleware]) as session, session.get(url):
+        pass
+
+
+async def _allowed(gate: RobotGate, url: str) -> None:
+    # A warm answer needs no event loop.
+    await gate.allowed(f"{url}?cold")
+    await gate.allowed("http://unknown.example/")
+
+
+CALLS: Final[tuple[Call, ...]] = (
+    _allowed,
+    RobotGate.check,
+    RobotGate.fetch,
+    lambda gate, url: gate.fetch(url, retries=1),
+    RobotGate.robots,
+    RobotGate.refresh,
+    RobotGate.sitemaps,
+    lambda gate, _: gate.aclose(),
+    _turn,
+    _stream,
+    _ready,
+    _sitemap_urls,
+    _middleware,
+)
+
+
+def in_second_loop(call: Call, gate: RobotGate, url: str) -> BaseException | None:
+    """What a call raises in an event loop of this thread's own."""
+
+    async def run() -> None:
+        await call(gate, url)
+
+    try:
+        asyncio.run(run())
+    except BaseException as error:  # noqa: BLE001  # The test looks at it.
+        return error
+    return None
+
+
+@pytest.mark.parametrize("url", [PAGE, NEW], ids=["known", "new"])
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_second_event_loop_is_refused(web: Web, open_gate: OpenGate, call: Call, url: str) -> None:
+    """Before anything has changed: the first loop goes on, and the server has not been asked."""
+    gate = await open_gate(delay=0.01)
+    await gate.fetch(PAGE)
+    hosts, asked = gate.stats().hosts, len(web.visits)
+    error = await asyncio.to_thread(in_second_loop, call, gate, url)
+    assert isinstance(error, EventLoopError)
+    assert "another event loop" in str(error)
+    assert (len(web.visits), gate.stats().hosts) == (asked, hosts)
+    assert (await gate.fetch(PAGE)).status == 200
+    assert [(view.open_turns, view.waiting) for view in gate.hosts()] == [(0, 0)]
+
+
+async def test_objects_of_the_first_loop_are_refused_in_a_second(open_gate: OpenGate) -> None:
+    """A turn, a fetch and a loop over turns that were asked for in the gate's own event loop."""
+    gate = await open_gate()
+    await gate.fetch(PAGE)
+    turn, fetch, ready = gate.turn(PAGE), gate.fetch(PAGE), gate.ready([PAGE])
+
+    async def enter(_: RobotGate, __: str) -> None:
+        async with turn:
+            pass
+
+    async def again(_: RobotGate, __: str) -> None:
+        await turn.again()
+
+    for call in (enter, again, lambda *_: fetch, lambda *_: anext(ready), lambda *_: ready.aclose()):
+        assert isinstance(await asyncio.to_thread(in_second_loop, call, gate, PAGE), EventLoopError)
+    async with turn, asyncio.timeout(60):
+        pass
+    assert [given.url async for given in ready] == [PAGE]
+
+
+# ── gate.threadsafe
+
+
+async def in_threads(call: Callable[[int], object], count: int = 8) -> list[object]:
+    """What so many calls return, each in a thread of a pool."""
+    loop = asyncio.get_running_loop()
+    pool = ThreadPoolExecutor(count)
+    try:
+        return await asyncio.gather(*(loop.run_in_executor(pool, call, number) for number in range(count)))
+    finally:
+        pool.shutdown(wait=False)
+
+
+async def test_requests_in_a_pool_of_threads(web: Web) -> None:
+    """Another client, in its host's turn: paced at the server, and refused where robots.txt says so."""
+    web.serve(f"http://localhost:{web.port}/robots.txt", "User-agent: *\nDisallow: /private")
+    async with RobotGate(
+        "ExampleBot/1.0", contact="bot@example.org", delay=0.05, allow_private_addresses=True
+    ) as gate:
+        door = gate.threadsafe
+
+        def crawl(number: int) -> int:
+            url = f"http://localhost:{web.port}/{number}"
+            assert door.allowed(url)
+            assert not door.check(f"http://localhost:{web.port}/private").allowed
+            with door.turn(url) as turn:
+                response = requests.get(turn.url, headers=turn.headers(), timeout=60)
+                turn.report(response.status_code, response.headers, len(response.content))
+                return response.status_code
+
+        assert await in_threads(crawl) == [200] * 8
+        with pytest.raises(DisallowedError):
+            await asyncio.to_thread(door.turn(f"http://localhost:{web.port}/private").__enter__)
+    assert len(web.visits) == 9
+    assert min(web.gaps("localhost")) >= 0.05
+
+
+async def test_threads_fetch(web: Web, open_gate: OpenGate) -> None:
+    """By the gate's session; what is refused is raised in the thread."""
+    web.serve(f"{SITE}/robots.txt", "User-agent: *\nDisallow: /private")
+    web.serve(PAGE, "hello")
+    gate = await open_gate()
+    door = gate.threadsafe
+    answers = await in_threads(lambda _: door.fetch(PAGE, headers={"Accept": "text/html"}).body)
+    assert answers == [b"hello"] * 8
+    for url, kind in ((f"{SITE}/private", DisallowedError), ("ftp://site.example/", InvalidURLError)):
+        with pytest.raises(kind):
+            await asyncio.to_thread(door.fetch, url)
+    with pytest.raises(OptionError):
+        await asyncio.to_thread(lambda: door.fetch(PAGE, max_bytes=0))
+
+
+async def test_threads_do_not_wait_for_themselves(open_gate: OpenGate) -> None:
+    """A call that needs the turn which its thread holds is refused; the turn of another host is not."""
+    gate = await open_gate()
+    door = gate.threadsafe
+
+    def nested(_: int) -> None:
+        with door.turn(PAGE) as turn:
+            with pytest.raises(NestedTurnError):
+                door.fetch(PAGE)
+            with pytest.raises(NestedTurnError), door.turn(f"{SITE}/other"):
+                pass
+            assert door.fetch("http://other.example/").status == 200
+            with door.turn("http://third.example/") as inner:
+                inner.report(200)
+            assert turn.url == PAGE
+            turn.report(200, {}, 5)
+
+    await in_threads(nested, 1)
+    assert (await gate.fetch(PAGE)).status == 200
+    assert gate.host(PAGE).bytes_read >= 5
+
+
+async def test_the_gates_own_thread_is_refused(open_gate: OpenGate) -> None:
+    """It would wait for itself."""
+    gate = await open_gate()
+    door = gate.threadsafe
+    for call in (door.allowed, door.check, door.fetch, lambda url: door.turn(url).__enter__()):
+        with pytest.raises(EventLoopError, match="wait for itself"):
+            call(PAGE)
+    assert (await gate.fetch(PAGE)).status == 200
+
+
+async def test_a_reported_outage_and_limits_hold_in_threads(open_gate: OpenGate) -> None:
+    """As in tasks."""
+    gate = await open_gate(delay=30.0)
+    door = gate.threadsafe
+
+    def crawl(_: int) -> None:
+        with door.turn(PAGE) as turn:
+            assert turn.waited >= 0.0
+            assert turn.verdict.allowed
+        with pytest.raises(TooSoonError):
+            door.fetch(PAGE, max_wait=0)
+        with pytest.raises(TooSoonError), door.turn(PAGE, max_wait=1):
+            pass
+
+    await in_threads(crawl, 1)
+
+
+async def test_threads_that_wait_when_the_gate_is_closed(open_gate: OpenGate) -> None:
+    """They get `GateClosedError`, and so do later calls."""
+    gate = await open_gate()
+    door = gate.threadsafe
+    await gate.fetch(PAGE)
+    gate.block("site.example", time.time() + 200)
+    ends: list[object] = []
+
+    def wait(_: int) -> None:
+        try:
+            door.fetch(PAGE)
+        except GateClosedError as error:
+            ends.append(error)
+
+    threads = asyncio.ensure_future(in_threads(wait, 3))
+    await until(lambda: gate.host(PAGE).waiting == 3)
+    await gate.aclose()
+    await threads
+    assert len(ends) == 3
+    with pytest.raises(GateClosedError):
+        await asyncio.to_thread(door.allowed, PAGE)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["stopped", "cancelled"])
+def test_threads_that_wait_when_the_loop_ends(*, is_cancelled: bool) -> None:
+    """`asyncio.run` cancels what is left; a loop that only stops answers no more. No thread waits for ever."""
+    ends: list[object] = []
+    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
+
+    def wait() -> None:
+        try:
+            gate.threadsafe.fetch(PAGE)
+        except GateClosedError as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=wait)
+
+    async def begin() -> None:
+        await gate.__aenter__()
+        gate.learn(PAGE, b"")
+        gate.block("site.example", time.time() + 200)
+        thread.start()
+        await until(lambda: gate.host(PAGE).waiting == 1)
+        if is_cancelled:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await settle()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    thread.join(60)
+    assert len(ends) == 1
+    loop.run_until_complete(gate.aclose())
+    loop.close()
+
+
+@pytest.mark.parametrize("is_turn", [False, True], ids=["fetch", "turn"])
+async def test_an_interrupted_thread_gives_its_place_back(open_gate: OpenGate, *, is_turn: bool) -> None:
+    """`KeyboardInterrupt` while it waits, or within its block."""
+    gate = await open_gate()
+    door = gate.threadsafe
+    interrupted: list[bool] = []
+
+    def crawl() -> None:
+        try:
+            if is_turn:
+                with door.turn(PAGE):
+                    door.fetch("http://blocked.example/")
+            else:
+                door.fetch("http://blocked.example/")
+        except KeyboardInterrupt:
+            interrupted.append(True)
+
+    await gate.fetch("http://blocked.example/")
+    gate.block("blocked.example", time.time() + 200)
+    thread = threading.Thread(target=crawl)
+    thread.start()
+    await until(lambda: gate.host("http://blocked.example/").waiting == 1)
+    assert thread.ident is not None
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    assert raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)) == 1
+    await until(lambda: not thread.is_alive())
+    assert interrupted == [True]
+    await until(lambda: gate.host("http://blocked.example/").waiting == 0)
+    assert (await gate.fetch(PAGE)).status == 200
+
+
+async def test_blocks_are_left_in_their_order(open_gate: OpenGate) -> None:
+    """A turn ends in the thread that has it, and after those that were taken within it."""
+    gate = await open_gate()
+    door = gate.threadsafe
+
+    def cross() -> None:
+        first, second = door.turn(PAGE), door.turn("http://other.example/")
+        first.__enter__()
+        second.__enter__()
+        with pytest.raises(RuntimeError, match="the last one first"):
+            first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        first.__exit__(None, None, None)
+
+    await asyncio.to_thread(cross)
+    assert (await gate.fetch(PAGE)).status == 200
