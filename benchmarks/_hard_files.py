@@ -169,6 +169,7 @@ FULL_OF: Final = {
     "line feeds": b"\n",
     "NUL": b"\0",
     "byte order marks": b"#\n\xef\xbb\xbf",
+    "records without a value": b"a:\n",
     "unknown records": b"\xe4\xe4:\xe4\n",
     "agents": b"useragent:a\n",
     "our agent": b"useragent:*\n",

@@ -664,7 +664,7 @@ class RobotGate:
         """
         return self._view(self._locate(url)[0])
 
-    async def known_host(self, url: str | URL) -> HostView:
+    async def known_host(self, url: str | URL) -> OriginView:
         """As `host`, with what the store knows: right after a restart, memory has nothing of it yet.
 
         Nothing is requested. From then on `wait_time`, `host` and `allowed_nowait` know the same.
@@ -672,6 +672,7 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """
+        self._scheduler.check_loop()
         site = self._locate(url)[0]
         await self._cache.load(site)
         return self._view(site)

@@ -83,6 +83,10 @@ class Dialect(Enum):
     tab is not blank; a byte order mark is ignored; and robots.txt itself may always be fetched."""
 
 
+MAX_RECORDS: Final = 100_000
+"""More than any real file has, and less than 20 MB."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A record that is not User-agent, Allow, Disallow or Sitemap (RFC 9309 §2.2.4), as written."""
@@ -218,7 +222,8 @@ class _Reader:
             name = text_of(name)
             name, text = self._texts.setdefault(name, name), self._texts.setdefault(text, text)
             record = Record(name, text, number, group, len(self._agents))
-            self._records.append(record)
+            if len(self._records) < MAX_RECORDS:
+                self._records.append(record)
             if field is not None:
                 self._asked.append((field, record))
 

@@ -102,7 +102,7 @@ class RobotsTxt:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Every record that is not User-agent, Allow, Disallow or Sitemap, as written."""
+        """Every record that is not User-agent, Allow, Disallow or Sitemap, as written; the first 100,000 of a file."""
         return self._file.records
 
     @property

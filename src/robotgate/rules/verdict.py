@@ -122,7 +122,7 @@ class Verdict:
         file, agent = self.robots or (None, None)
         return parse_usage(robots=file, url=self.url, agent=agent)
 
-    # Not for type checkers, as in `web.awaited`: a verdict in a condition is then reported, and what follows is checked.
+    # Not for type checkers, as in `web.awaited`: they then report a verdict in a condition, and check what follows.
     if not TYPE_CHECKING:
 
         def __bool__(self) -> bool:
