@@ -232,7 +232,9 @@ class Database:
                 self._spare.execute("BEGIN")
                 return work(self._spare)
         except (sqlite3.Error, OSError) as error:
-            raise fault(self.path, f"and memory in its place fails ({error})", "free some memory") from error
+            raise fault(
+                self.path, f"it fails, and so does memory in its place ({error})", "free some memory"
+            ) from error
 
     def _perform_in_file(self, work: Work[T], begin: str) -> T:
         connection = self._connected()
@@ -350,7 +352,10 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _check_directory(path: Path, *, makes_directory: bool) -> None:
