@@ -52,7 +52,7 @@ async def whatever_happens(request: ClientRequest, handler: ClientHandlerType) -
 
 @asynccontextmanager
 async def gate_in(
-    web: Web, *chain: ClientMiddlewareType | str, delay: float = DELAY
+    web: Web, *chain: ClientMiddlewareType | str, delay: float = DELAY, give_up_after: float = 60.0
 ) -> AsyncIterator[RobotGate]:
     """A gate on a session that runs it, which is given ten seconds for everything."""
 
@@ -68,6 +68,7 @@ async def gate_in(
             contact="bot@example.org",
             session=session,
             delay=delay,
+            give_up_after=give_up_after,
             allow_private_addresses=True,
         ) as gate,
     ):
@@ -142,9 +143,9 @@ async def test_every_attempt_is_told_once(
 
 
 async def test_outage_that_a_first_attempt_finds_sends_the_second_away(web: Web) -> None:
-    """As do all turns that wait for that origin."""
+    """As all turns of an origin that is given up."""
     nobody = "http://127.0.0.1:9/page"
-    async with gate_in(web, whatever_happens, GATED) as gate:
+    async with gate_in(web, whatever_happens, GATED, give_up_after=0.0) as gate:
         blocks: list[Event] = []
         gate.subscribe(blocks.append, HostBlocked)
         gate.learn(nobody, b"")
@@ -160,8 +161,10 @@ async def test_time_that_runs_out_is_told_though_the_middleware_sees_it_cancelle
     web.handle(PAGE, silent())
     async with gate_in(web, GATED) as gate:
         gate.learn(PAGE, b"")
-        with pytest.raises(TimeoutError):
-            await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.1))
+        for _ in range(3):
+            assert gate.host(PAGE).unreachable_until_at is None
+            with pytest.raises(TimeoutError):
+                await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.1))
         assert gate.host(PAGE).unreachable_until_at is not None
 
 

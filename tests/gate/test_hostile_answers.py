@@ -61,7 +61,13 @@ async def read_by(door: str, raw: bytes) -> None:
     """
     async with (
         serving(raw) as port,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", delay=0, allow_private_addresses=True) as gate,
+        RobotGate(
+            "ExampleBot/1.0",
+            contact="bot@example.org",
+            delay=0,
+            give_up_after=0,
+            allow_private_addresses=True,
+        ) as gate,
         aiohttp.ClientSession(
             headers=AUTHORIZATION,
             middlewares=[gate.middleware] if door == "middleware" else [],
@@ -106,7 +112,13 @@ async def test_a_bomb_is_refused_at_its_bound() -> None:
     raw = answer(b"Content-Encoding: gzip", body=compressed(b"x" * 1_000_000))
     async with (
         serving(raw) as port,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", delay=0, allow_private_addresses=True) as gate,
+        RobotGate(
+            "ExampleBot/1.0",
+            contact="bot@example.org",
+            delay=0,
+            give_up_after=0,
+            allow_private_addresses=True,
+        ) as gate,
     ):
         gate.learn(f"http://127.0.0.1:{port}/", b"")
         with pytest.raises(ResponseTooLargeError):
