@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -44,17 +45,35 @@ first, so that at the end no process has a long file left while the others have 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--slow`."""
+    """Adds `--slow` and `--eager-tasks`."""
     parser.addoption("--slow", action="store_true", help="run the tests that are marked as slow, too")
+    parser.addoption(
+        "--eager-tasks",
+        action="store_true",
+        help="have all tasks begin at once: asyncio.eager_task_factory, Python 3.12 or later",
+    )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Restore SIGINT where it is ignored, as under `nohup` and in background jobs of a shell.
 
     A child process inherits that a signal is ignored, and then does not stop on the SIGINT that a test sends it.
     """
+    if config.getoption("--eager-tasks"):
+        _begin_tasks_at_once()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _begin_tasks_at_once() -> None:
+    """Give every event loop of asyncio the eager task factory."""
+    make = asyncio.BaseEventLoop.__init__
+
+    def init(loop: asyncio.BaseEventLoop) -> None:
+        make(loop)
+        loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009  # Python 3.11 has none.
+
+    setattr(asyncio.BaseEventLoop, "__init__", init)  # noqa: B010  # As mypy wants it.
 
 
 @pytest.hookimpl(optionalhook=True)

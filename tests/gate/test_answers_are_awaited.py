@@ -162,7 +162,7 @@ async def test_answers_stand_by_hand_and_by_a_cancelled_task(web: Web, gate: Rob
         known.throw(ValueError("mine"))
     with pytest.raises(KeyError):
         known.throw(KeyError)
-    task = asyncio.create_task(gate.allowed(PAGE))
+    task = asyncio.Task(gate.allowed(PAGE))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -127,7 +127,8 @@ class Seat:
             if not task.cancelled() and (error := task.exception()) is not None:
                 logger.error("a session has failed", exc_info=error)
 
-        self._task = asyncio.get_running_loop().create_task(work)
+        # Not by the loop's task factory, which may begin a task at once.
+        self._task = asyncio.Task(work)
         self._task.add_done_callback(ended)
 
     def stop(self) -> asyncio.Future[list[BaseException | None]]:

@@ -298,6 +298,7 @@ class Persistence:
                 self._events.emit(StoreRecovered(at=self._scheduler.now()))
 
     def _begin(self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        # Not by the loop's task factory, which may begin a task at once.
+        task = asyncio.Task(work)
         among.add(task)
         task.add_done_callback(among.discard)

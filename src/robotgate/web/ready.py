@@ -89,7 +89,8 @@ class Lines:
         if self._is_over:
             self._end()
         elif self._runner is None:
-            self._runner = asyncio.create_task(self._run())
+            # Not by the loop's task factory, which may begin a task at once.
+            self._runner = asyncio.Task(self._run())
             self._runner.add_done_callback(self._done)
         self._resume_one()
         try:
@@ -154,10 +155,12 @@ class Lines:
                         self._on_refusal(str(given), error)
                         self._room.release()
                         continue
-                    if key not in self._lines:
-                        self._lines[key] = deque()
+                    if key in self._lines:
+                        self._lines[key].append(str(given))
+                    else:
+                        self._lines[key] = deque([str(given)])
+                        # It may begin at once, and end: the loop's task factory decides.
                         tasks.create_task(self._serve(key))
-                    self._lines[key].append(str(given))
         finally:
             if isinstance(self._urls, AsyncGenerator):
                 await self._urls.aclose()

@@ -358,7 +358,8 @@ class Flight:
         self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
         self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] = lambda _: None
-        self.task = asyncio.get_running_loop().create_task(work(self), name=name)
+        # Not by the loop's task factory, which may begin a task at once: the first caller goes ahead of it.
+        self.task = asyncio.Task(work(self), name=name)
 
     async def join(self) -> None:
         """Wait until it has ended.

@@ -107,7 +107,8 @@ class Link:
         call = _Call(encode, loop.create_future())
         self._places.setdefault(tag, _Place()).calls.append(call)
         if tag not in self._tasks:
-            self._tasks[tag] = loop.create_task(self._serve(tag))
+            # Not by the loop's task factory, which may begin a task at once, and end it.
+            self._tasks[tag] = asyncio.Task(self._serve(tag))
         return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:

@@ -331,7 +331,8 @@ class SQLiteStore(OwnStore):
         found: list[T] = []
         self._questions.append(lambda there, at: found.append(work(there, at)))
         if self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._answer())
+            # Not by the loop's task factory, which may begin the task at once.
+            self._asking = asyncio.Task(self._answer())
             # The error of cancelled callers is not logged as never retrieved.
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
         # A cancellation ends only the wait.
