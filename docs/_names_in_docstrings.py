@@ -50,7 +50,8 @@ PAGE: Final = re.compile(r"\bdocs/(?P<page>[\w-]+)\.md")
 TITLES: Final = {"Args": "Parameters"}
 NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
 MADE_BY_THE_GATE: Final = frozenset(
-    f"robotgate.{name}" for name in ("HostView", "OriginView", "ReadyTurns", "Rules", "Turn", "Verdict")
+    f"robotgate.{name}"
+    for name in ("HostView", "OriginView", "ReadyTurns", "Rules", "Turn", "Verdict")
 )
 """Programs get these from calls, and do not make them."""
 NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})

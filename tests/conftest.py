@@ -7,7 +7,7 @@ import os
 import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Protocol, Unpack
 
 import aiohttp
 import pytest
@@ -15,12 +15,10 @@ from hypothesis import HealthCheck, settings
 from tests.gate.servers import SELF_SIGNED, Web
 from tests.redis_server import RedisServer, server_programs
 
-from robotgate import RobotGate
+from robotgate import GateOptions, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
-
-    from robotgate import Clock, Dialect, Fetcher, StatusPolicy, Store
+    from collections.abc import AsyncIterator, Iterator
 
 # A machine that is busy with other things is no fault of the code.
 settings.register_profile("robotgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -96,30 +94,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ranks = {folder: rank for rank, folder in enumerate(FIRST)}
     tests = Path(__file__).parent
     items.sort(key=lambda item: ranks.get(item.path.relative_to(tests).parts[0], len(ranks)))
-
-
-class GateOptions(TypedDict, total=False):
-    """The options of a gate, but for who it is."""
-
-    session: aiohttp.ClientSession | None
-    store: Store | str | Path | None
-    delay: float
-    concurrency_per_host: int
-    concurrency: int
-    max_delay: float
-    max_wait: float | None
-    max_block: float
-    give_up_after: float
-    robots_concurrency: int
-    allow_private_addresses: bool
-    status_policy: StatusPolicy
-    dialect: Dialect
-    max_bytes: int
-    purposes: Collection[str]
-    tdmrep: bool
-    middleware_timeout: float | None
-    clock: Clock | None
-    fetcher: Fetcher | None
 
 
 class OpenGate(Protocol):

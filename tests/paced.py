@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
-from robotgate import Answer, HostUnavailableError, RobotGate, TooSoonError
+from robotgate import Answer, GateOptions, HostUnavailableError, RobotGate, TooSoonError
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
-    import aiohttp
-
-    from robotgate import (
-        Clock,
-        Event,
-        Failure,
-        Fetcher,
-        HostOverride,
-        PaceKeyPolicy,
-        Recheck,
-        RobotGateError,
-        StatusPolicy,
-        Store,
-    )
+    from robotgate import Event, Failure, Fetcher, RobotGateError
 
 Result = TypeVar("Result")
 
@@ -42,33 +29,6 @@ DAY: Final = 24 * HOUR
 JITTER: Final = 1.1
 """Times the length of a pause: chance makes it no longer."""
 REFUSED: Final = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-
-
-class Options(TypedDict, total=False):
-    """The options of a gate that bear on its pace."""
-
-    session: aiohttp.ClientSession
-    store: Store
-    clock: Clock
-    delay: float
-    rate: tuple[int, float] | None
-    total_rate: tuple[int, float] | None
-
-    latency_factor: float
-    concurrency_per_host: int
-    concurrency: int
-    robots_concurrency: int
-    pace_key: PaceKeyPolicy
-    overrides: Mapping[str, HostOverride]
-    obey_crawl_delay: bool
-    obey_visit_time: bool
-    max_delay: float
-    max_wait: float | None
-    max_block: float
-    give_up_after: float
-    status_policy: StatusPolicy
-    max_hosts: int
-    recheck: Recheck | None
 
 
 def now() -> float:
@@ -105,11 +65,11 @@ def everywhere(body: bytes, *, latency: float = 0.0) -> ScriptedFetcher:
     return scripted(otherwise=Answer(status=200, body=body), latency=latency)
 
 
-def make_gate(fetcher: Fetcher | None = None, **options: Unpack[Options]) -> RobotGate:
+def make_gate(robots: Fetcher | None = None, /, **options: Unpack[GateOptions]) -> RobotGate:
     """A gate on virtual time; without a fetcher of the test's, no site has a robots.txt."""
-    chosen = Options(clock=VirtualClock())
+    chosen = GateOptions(clock=VirtualClock(), fetcher=robots or scripted())
     chosen.update(options)
-    return RobotGate("ExampleBot/1.0", contact="bot@example.org", fetcher=fetcher or scripted(), **chosen)
+    return RobotGate("ExampleBot/1.0", contact="bot@example.org", **chosen)
 
 
 async def visit(

@@ -249,7 +249,7 @@ async def _is_loaded(case: Case) -> None:
     async with case.make("ExampleBot/1.0", contact="bot@example.org", store="cache.db", delay=60) as gate:
         assert (gate.host(URL).visits, gate.wait_time(URL)) == (0, 0)
         view: object = await eval(case.code, {**case.names, "gate": gate})
-        assert isinstance(view, robotgate.HostView)
+        assert isinstance(view, robotgate.OriginView)
         assert (view.visits, view.fresh_until_at) == (1, 86_400.0)
         assert gate.wait_time(URL) > 0
 

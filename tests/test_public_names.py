@@ -35,6 +35,7 @@ PUBLIC: Final = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateOptions",
     "GateStats",
     "Group",
     "Hop",

@@ -50,7 +50,7 @@ from robotgate.events import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate.gate import RobotGate
+from robotgate.gate import GateOptions, RobotGate
 from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.observe.views import GateStats, HostView, OriginView
@@ -73,7 +73,7 @@ from robotgate.web.connector import PublicConnector
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response
 from robotgate.web.robots import Fetcher
-from robotgate.web.turns import Turn
+from robotgate.web.turn import Turn
 
 __version__ = version("robotgate")
 
@@ -94,6 +94,7 @@ __all__ = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateOptions",
     "GateStats",
     "Group",
     "Hop",

@@ -41,7 +41,7 @@ class SystemClock:
     __slots__ = ("epoch",)
 
     def __init__(self) -> None:
-        self.epoch = max(time.time() - time.monotonic() for _ in range(READINGS))
+        self.epoch: float = max(time.time() - time.monotonic() for _ in range(READINGS))
 
     def now(self) -> float:
         """Seconds since the epoch."""

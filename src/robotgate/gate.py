@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakSet
 
 import aiohttp
@@ -50,7 +50,7 @@ from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import AiohttpFetcher, Fetcher
 from robotgate.web.threads import ThreadsafeGate
-from robotgate.web.turns import Turn, Turns
+from robotgate.web.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from robotgate.stores.option import StoreOption
     from robotgate.urls import PaceKeyPolicy
     from robotgate.web.awaited import Awaited
+    from robotgate.web.turn import Turn
 
     # Of the kinds of events that a callback is for.
     Kind = TypeVar("Kind", bound=Event)
@@ -90,6 +91,41 @@ MAPPED_BLOCK: Final = 1 << 20
 """Bytes: more than asyncio asks for when it reads a socket."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
+
+
+class GateOptions(TypedDict, total=False):
+    """The options of a `RobotGate`, for functions that pass them on: all but `agent` and `contact`."""
+
+    token: str | None
+    session: aiohttp.ClientSession | None
+    store: StoreOption
+    delay: float
+    rate: tuple[int, float] | None
+    total_rate: tuple[int, float] | None
+    latency_factor: float
+    concurrency_per_host: int
+    concurrency: int
+    pace_key: PaceKeyPolicy
+    overrides: Mapping[str, HostOverride]
+    obey_crawl_delay: bool
+    obey_visit_time: bool
+    max_delay: float
+    max_wait: float | None
+    max_block: float
+    give_up_after: float
+    robots_concurrency: int
+    allow_private_addresses: bool
+    status_policy: StatusPolicy
+    dialect: Dialect
+    recheck: Recheck | None
+    purposes: Collection[str]
+    tdmrep: bool
+    max_bytes: int
+    max_hosts: int
+    middleware_timeout: float | None
+    clock: Clock | None
+    fetcher: Fetcher | None
+    signer: Signer | None
 
 
 class RobotGate:
@@ -767,7 +803,9 @@ class RobotGate:
         self._cache.block(pattern, 0.0)
 
     @overload
-    def subscribe(self, callback: Callable[[Event], object], *, at_once: bool = ...) -> Callable[[], None]: ...
+    def subscribe(
+        self, callback: Callable[[Event], object], *, at_once: bool = ...
+    ) -> Callable[[], None]: ...
 
     # pyright finds the union of the kinds by the first, mypy by the two that follow.
     @overload
@@ -897,7 +935,7 @@ class RobotGate:
     def threadsafe(self) -> ThreadsafeGate:
         """``gate.threadsafe.fetch(url)``, `allowed`, `check` and `turn` as plain calls, for threads without a loop.
 
-        They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/threads.md has examples.
+        They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/sending.md has an example.
         """
         return self._threadsafe
 

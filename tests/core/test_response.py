@@ -32,7 +32,7 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
-    from robotgate.web.turns import Turn
+    from robotgate.web.turn import Turn
 
 VERDICT = Verdict(
     allowed=False,

@@ -79,7 +79,7 @@ async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_know
 
 
 async def test_tasks_in_debug_mode(web: Web, gate: RobotGate, caplog: pytest.LogCaptureFixture) -> None:
-    """asyncio reports slow steps with the task, and tasks whose error nobody has seen."""
+    """Asyncio reports slow steps with the task, and tasks whose error nobody has seen."""
     web.serve(ROBOTS, RULES)
     loop = asyncio.get_running_loop()
     loop.slow_callback_duration = 0.0
@@ -107,15 +107,15 @@ async def test_a_waiting_fetch_is_looked_at(web: Web, gate: RobotGate) -> None:
 
     web.handle(PAGE, answer)
     fetching = gate.fetch(PAGE)
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CREATED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CREATED
     task = asyncio.create_task(fetching)
     await come.wait()
     assert task.get_coro() is fetching
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_SUSPENDED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_SUSPENDED
     assert [frame.f_code.co_name for frame in task.get_stack()] == ["answer"]
     go.set()
     assert (await task).status == 200
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CLOSED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CLOSED
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(fetching)
 

@@ -1,9 +1,10 @@
 """A user's program as type checkers see it. `test_user.py` holds both checkers to the marks: a line that is marked
-"wrong" is reported, and no other is. What is wrong for one of them only names it."""
+"wrong" is reported, and no other is. What is wrong for one of them only names it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import assert_type
 
 import aiohttp
 
@@ -18,9 +19,6 @@ from robotgate import (
     Verdict,
     VerdictRefused,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 URL = "https://example.org/"
 

@@ -21,5 +21,5 @@ def robotgate() -> None:
     """Fetch from the web: obey every site's robots.txt, and visit every host at its own pace."""
 
 
-for command in (fetch, check, lint, cache, why, keygen, directory, demo):
-    robotgate.add_command(command)
+for _command in (fetch, check, lint, cache, why, keygen, directory, demo):
+    robotgate.add_command(_command)

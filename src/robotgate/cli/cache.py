@@ -114,7 +114,7 @@ def _selection(text: str) -> Selection:
         raise click.BadParameter(f"{text}: {error.problem}") from error
 
 
-host_argument = click.argument("selection", metavar="HOST", type=_selection)
+host_argument: Final = click.argument("selection", metavar="HOST", type=_selection)
 
 
 @click.group(short_help="Show and remove what is stored about sites.")

@@ -130,12 +130,12 @@ INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
 
-flag = partial(click.option, is_flag=True)
+flag: Final = partial(click.option, is_flag=True)
 """An option without a value."""
-setting = partial(click.option, show_default=True)
+setting: Final = partial(click.option, show_default=True)
 """An option whose default the help shows."""
-address_option = partial(click.option, metavar="HOST:PORT", type=_address)
-folder_option = partial(click.option, metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+address_option: Final = partial(click.option, metavar="HOST:PORT", type=_address)
+folder_option: Final = partial(click.option, metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 
 
 def all_of(
@@ -145,33 +145,35 @@ def all_of(
     return lambda command: reduce(lambda wrapped, each: each(wrapped), reversed(options), command)
 
 
-url_options = all_of(
+url_options: Final = all_of(
     click.argument("urls", metavar="[URL]...", nargs=-1),
     click.option(
         "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
     ),
 )
-json_option = flag("--json", "as_json", help="Print JSON, one row a line.")
-agent_option = setting("--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests.")
-token_option = click.option(
+json_option: Final = flag("--json", "as_json", help="Print JSON, one row a line.")
+agent_option: Final = setting(
+    "--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests."
+)
+token_option: Final = click.option(
     "--token", help="The crawler's name in robots.txt, if it is not the first word of --agent."
 )
-name_options = all_of(agent_option, token_option)
-contact_option = partial(click.option, "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True)
-policy_option = setting(
+name_options: Final = all_of(agent_option, token_option)
+contact_option: Final = partial(click.option, "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True)
+policy_option: Final = setting(
     *("--policy", "status_policy"),
     type=click.Choice([policy.value for policy in StatusPolicy]),
     default=StatusPolicy.DEFAULT.value,
     callback=lambda _ctx, _param, value: StatusPolicy(value),
     help="What a robots.txt that cannot be read means for its site.",
 )
-store_option = click.option(
+store_option: Final = click.option(
     *("--store", "store_path"),
     metavar="PATH|URL",
     help="The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your"
     " cache directory.",
 )
-store_options = all_of(store_option, flag("--no-store", help="Read no store and write none."))
+store_options: Final = all_of(store_option, flag("--no-store", help="Read no store and write none."))
 _connection_options = all_of(
     token_option,
     flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),

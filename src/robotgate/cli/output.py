@@ -64,7 +64,7 @@ class Screen(Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, soft_wrap=soft_wrap)
-        self.folds = self.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
+        self.folds: bool = self.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
 
     def folded(self, *parts: Part, indent: int = 0) -> list[Text]:
         """A line that may be long, folded between words; its further lines are indented."""

@@ -28,7 +28,7 @@ _named_options = common.all_of(
         "--agent-form", type=_FORM, default="legacy", help="How a request names it; legacy is in production."
     ),
 )
-sign_options = common.all_of(
+sign_options: Final = common.all_of(
     click.option(
         "--sign",
         "key_file",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from httpx import _types
 
     from robotgate.sites.record import Answer
-    from robotgate.web.turns import Turn
+    from robotgate.web.turns import PageTurn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
@@ -200,16 +200,22 @@ class GateTransport(httpx.AsyncBaseTransport):
         """Close the inner transport."""
         await self._transport.aclose()
 
-    def _refuse_sync_client(self, *_: object) -> NoReturn:
+    def handle_request(self, *_: object) -> NoReturn:
+        """Refuse a synchronous `httpx.Client`, which calls this.
+
+        Raises:
+            TypeError: always.
+        """
         raise TypeError("a GateTransport needs an httpx.AsyncClient: an httpx.Client cannot await a turn")
 
-    # A synchronous `httpx.Client` calls these.
-    __enter__ = handle_request = _refuse_sync_client
+    # As it is entered.
+    __enter__ = handle_request
 
     async def _send_in_turn(self, request: httpx.Request) -> httpx.Response:
         options: TurnOptions = request.extensions.get("robotgate", {})
         async with AsyncExitStack() as sending:
-            turn = await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
+            turn = cast("PageTurn", self._gate.turn(_url_as_sent(request), **options))
+            await sending.enter_async_context(turn)
             response = await self._send(request, turn)
             turn.report(status=response.status_code, headers=response.headers)
             response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)
@@ -217,7 +223,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             sending.pop_all()
         return response
 
-    async def _send(self, request: httpx.Request, turn: Turn) -> httpx.Response:
+    async def _send(self, request: httpx.Request, turn: PageTurn) -> httpx.Response:
         traced = _TracedRequest(request)
         # The caller's request stays unsigned: httpx copies its headers into the next hop.
         traced.request.headers.update(self._gate.sign(request.method, turn.url))
@@ -360,7 +366,7 @@ def _as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -
 class _TurnStream(httpx.AsyncByteStream):
     """The body of a response. The turn lasts until its end."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, turn: Turn) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, turn: PageTurn) -> None:
         self._stream = stream
         self._turn = turn
         self._has_moved = False

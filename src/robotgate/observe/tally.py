@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from robotgate.events import Event
     from robotgate.gate import RobotGate
     from robotgate.observe.views import GateStats
-    from robotgate.web.turns import Turn
+    from robotgate.web.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class Histogram:
     __slots__ = ("bounds", "counts", "sums")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sums = [0.0] * (len(bounds) + 1)
+        self.bounds: Sequence[float] = bounds
+        self.counts: list[int] = [0] * (len(bounds) + 1)
+        self.sums: list[float] = [0.0] * (len(bounds) + 1)
 
     def add(self, value: float) -> None:
         """Count a value."""
@@ -131,8 +131,8 @@ class Tally(ExitStack):
     def _ended(self, turn: Turn, elapsed: float) -> None:
         self._statuses[turn.status] += 1
         self._request.add(elapsed)
-        if turn.asked_at is not None:
-            self._wait.add(turn.waited)
+        if waited := turn.waited:
+            self._wait.add(waited)
 
     def _hear(self, event: Event) -> None:
         match event:

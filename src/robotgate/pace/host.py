@@ -74,7 +74,7 @@ class StartWindow:
     __slots__ = ("rates", "starts")
 
     def __init__(self, rates: Sequence[Rate]) -> None:
-        self.rates = tuple(rates)
+        self.rates: tuple[Rate, ...] = tuple(rates)
         self.starts: deque[float] = deque(maxlen=max(rate.requests for rate in rates))
 
     def change(self, rates: Sequence[Rate]) -> None:

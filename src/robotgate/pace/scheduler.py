@@ -64,7 +64,7 @@ class Timer:
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
         self._handle: asyncio.Handle | None = None
-        self.fires_at = math.inf
+        self.fires_at: float = math.inf
         """By the loop's clock; infinity while it is not set."""
 
     def set(self, delay: float) -> None:
@@ -102,7 +102,7 @@ class Permits:
     __slots__ = ("held", "total", "waiting")
 
     def __init__(self, total: int) -> None:
-        self.total = total
+        self.total: int = total
         self.held: set[PacedTurn] = set()
         self.waiting: list[tuple[int, Host]] = []
         """A heap; an entry is void unless it is its host's `permit_entry`."""

@@ -218,14 +218,16 @@ class _Reader:
         elif field is Field.SITEMAP:
             self._sitemaps[text] = None
         elif name:
-            group = len(self._groups) if self._line else None
-            name = text_of(name)
-            name, text = self._texts.setdefault(name, name), self._texts.setdefault(text, text)
-            record = Record(name, text, number, group, len(self._agents))
-            if len(self._records) < MAX_RECORDS:
-                self._records.append(record)
-            if field is not None:
-                self._asked.append((field, record))
+            self._read_other(field, text_of(name), text, number)
+
+    def _read_other(self, field: Field | None, name: str, text: str, number: int) -> None:
+        group = len(self._groups) if self._line else None
+        name, text = self._texts.setdefault(name, name), self._texts.setdefault(text, text)
+        record = Record(name, text, number, group, len(self._agents))
+        if len(self._records) < MAX_RECORDS:
+            self._records.append(record)
+        if field is not None:
+            self._asked.append((field, record))
 
     def _begin_group(self, number: int) -> None:
         """End the open group, and begin the one of a User-agent line."""

@@ -122,7 +122,7 @@ class Verdict:
         file, agent = self.robots or (None, None)
         return parse_usage(robots=file, url=self.url, agent=agent)
 
-    # Not for type checkers, as in `web.awaited`: they then report a verdict in a condition, and check what follows.
+    # Not for type checkers, as in `web.awaited`: they report the condition, and check what follows it.
     if not TYPE_CHECKING:
 
         def __bool__(self) -> bool:
@@ -151,6 +151,26 @@ class VerdictDraft:
     """
 
     __slots__ = Verdict.__slots__
+
+    allowed: bool
+    reason: Reason
+    rule: Rule | None
+    opposing: Rule | None
+    group: tuple[str, ...]
+    warnings: tuple[str, ...]
+    crawl_delay: float | None
+    access: None
+    robots_url: None
+    status: None
+    cause: None
+    fetched_at: None
+    fresh_until_at: None
+    retry_after: None
+    asked_delay: None
+    request_rate: None
+    max_delay: None
+    redirects: tuple[()]
+    stale: bool
 
     def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
         """Take a decision, and the rules that it comes from."""

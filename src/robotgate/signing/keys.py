@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from robotgate.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
 MAX_PEM_BYTES: Final = 16 * 1024
@@ -47,14 +48,14 @@ class SigningKey:
             # Error trackers send the variables of frames.
             del secret
             raise OptionError("secret: give 32 bytes") from None
-        self.sign = private.sign
+        self.sign: Callable[[bytes], bytes] = private.sign
         """The signature of some bytes, in 64 bytes."""
         public = private.public_key().public_bytes_raw()
-        self.x = _base64url(public)
+        self.x: str = _base64url(public)
         """The public key, as a JWK has it (RFC 8037 §2)."""
         required = {"crv": "Ed25519", "kty": "OKP", "x": self.x}
         text = json.dumps(required, separators=(",", ":"))
-        self.thumbprint = _base64url(hashlib.sha256(text.encode()).digest())
+        self.thumbprint: str = _base64url(hashlib.sha256(text.encode()).digest())
         """The SHA-256 thumbprint of the public key (RFC 7638, RFC 8037 appendix A.3): the key id of its signatures."""
 
     @classmethod

@@ -197,7 +197,7 @@ class Ed25519Signer:
         self._key = key
         self._label = label
         self._lifetime = lifetime
-        self.agent_url = None if agent_url is None else origin_of(agent_url)
+        self.agent_url: str | None = None if agent_url is None else origin_of(agent_url)
         """The origin that requests name; None if they name none."""
         self._agent: dict[str, str] = {}
         self._covered = [(f'"{name}"', DERIVED[name]) for name in components]

@@ -180,12 +180,12 @@ class SitemapFile:
         self.entries: list[SitemapEntry] = []
         """What was read. Of an index, these are sitemaps."""
         self.is_index = False
-        self.skipped = 0
+        self.skipped: int = 0
         """Entries that have no usable URL."""
-        self.first_skipped = ""
-        self.damaged = 0
+        self.first_skipped: str = ""
+        self.damaged: int = 0
         """Entries that are left out because the XML is damaged there."""
-        self.first_damage = ""
+        self.first_damage: str = ""
         self._head = bytearray()
         """The beginning, until its encoding is known."""
         self._decoder: codecs.IncrementalDecoder | None = None

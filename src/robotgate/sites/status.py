@@ -48,7 +48,9 @@ class Outcome(Enum):
     PROXY = "407, or a failure of a proxy on the way"
 
     # There is one object of each. An enumeration's own hash takes as long as a call of Python's.
-    __hash__ = object.__hash__
+    # Type checkers take it for another than an enumeration's.
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
 
 class Effect(Enum):

@@ -75,7 +75,7 @@ class Ranking:
 
     def __init__(self, query: Query) -> None:
         self.query = query
-        self.matches = 0
+        self.matches: int = 0
         """Origins that the search finds, on all pages."""
         self._limit = (query.page + 1) * PAGE
         self._best: list[tuple[float, Site]] = []

@@ -374,7 +374,7 @@ class Member:
         self.holds: dict[str, Hold] = {}
         self.wants: set[str] = set()
         """The hosts for which the session waits."""
-        self.valid_until_at = -math.inf
+        self.valid_until_at: float = -math.inf
         self._lease = lease
         self._term: Term | None = None
         self._is_new = True
@@ -382,7 +382,7 @@ class Member:
         self._number = 0
         self._answered = 0
         """The number of the latest request that was answered."""
-        self.after = 0
+        self.after: int = 0
         """The number of the last item or notice that was received."""
         self._sent: dict[int, tuple[float, Term | None]] = {}
         self._notices: dict[str, tuple[float, float]] = {}

@@ -82,7 +82,7 @@ class RobotsStatements:
                 self._lines[pattern].append((record, value))
         self._patterns = Patterns(tuple(filter(None, self._lines)))
         self._readings: dict[str, Reading] = {}
-        self.for_every_path = _of_whole_site(robots, binding)
+        self.for_every_path: list[Statement] = _of_whole_site(robots, binding)
         """Statements for every path of the site: all but Content-Usage."""
 
     @property

@@ -19,8 +19,8 @@ class Awaited(Coroutine[object, None, T_co]):
 
     __slots__ = ()
 
-    # Type checkers are told of no `__bool__`: mypy's `truthy-bool` then reports the condition, and no checker takes
-    # what follows it for unreachable.
+    # Type checkers are told of no `__bool__`: mypy's `truthy-bool` then reports the condition, and what follows it is
+    # checked, which a `NoReturn` would make unreachable.
     if not TYPE_CHECKING:
 
         def __bool__(self) -> bool:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from robotgate.web.middleware import GateMiddleware
-    from robotgate.web.turns import Turn, Turns
+    from robotgate.web.turns import PageTurn, Turns
 
 Page = TypeVar("Page", Response, aiohttp.ClientResponse)
 
@@ -116,7 +116,7 @@ class PageRequest:
     max_wait: float | None = None
     retries: int = 0
     """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
-    turn: Turn | None = None
+    turn: PageTurn | None = None
     """One that has begun, for the first hop; None: the fetch takes its own."""
     is_page: bool = True
     """Whether the purposes of the gate bind it: not for a file that states rules or lists URLs."""
@@ -195,7 +195,7 @@ class PageFetcher:
         self._max_bytes = max_bytes
         self._timeouts = TotalTimeouts()
         self._is_closed = asyncio.Event()
-        self._held: set[Turn] = set()
+        self._held: set[PageTurn] = set()
         """Turns of callers in which a request is sent."""
         self._options: RequestOptions = {}
         """Of a request that is given none."""
@@ -313,7 +313,7 @@ class PageFetcher:
         return response
 
     async def _answer_within(
-        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+        self, turn: PageTurn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         self._turns.scheduler.check_loop()
@@ -470,7 +470,7 @@ class Attempt:
     url: URL
     """What is requested first."""
     options: RequestOptions
-    turn: Turn
+    turn: PageTurn
     """That of the last hop."""
     total: float
     """Seconds that it may take, without the waits."""
@@ -486,7 +486,7 @@ class Attempt:
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
     """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
 
-    async def next_turn(self, url: URL, route: Route | None) -> Turn:
+    async def next_turn(self, url: URL, route: Route | None) -> PageTurn:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
@@ -528,7 +528,7 @@ class TotalTimeouts:
     """The total timeouts of all attempts, on one timer: a timer for each is a tenth of what the gate adds to a page."""
 
     def __init__(self) -> None:
-        self.now = asyncio.get_running_loop().time
+        self.now: Callable[[], float] = asyncio.get_running_loop().time
         self._expires_at: dict[Attempt, float] = {}
         """Of those that run, by the loop's clock. While an attempt waits for a turn, its timeout does not run."""
         self._timer = Timer(self._expire)

@@ -31,9 +31,9 @@ from robotgate.web.proxy import WAY_STATUSES, Route, fault_of_answer, proxy_of
 if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.web.fetch import Attempt
-    from robotgate.web.turns import Turn, Turns
+    from robotgate.web.turns import PageTurn, Turns
 
-    Requests: TypeAlias = "dict[ClientRequest, Turn | OpenResponse]"
+    Requests: TypeAlias = "dict[ClientRequest, PageTurn | OpenResponse]"
 
 SWITCHING_PROTOCOLS: Final = 101
 """The answer to the handshake of a websocket: what follows is no response."""
@@ -54,7 +54,7 @@ class OpenResponse:
     """The middleware's; this one is among them until its end."""
     request: ClientRequest
     response: ClientResponse
-    turn: Turn
+    turn: PageTurn
     is_of_fetch: bool
     """Whether `gate.fetch` reads it."""
     idle_at: float = math.inf
@@ -69,7 +69,7 @@ class OpenResponse:
         self.turn.turns.end(self.turn, self.response)
 
 
-def log_unread(turn: Turn) -> None:
+def log_unread(turn: PageTurn) -> None:
     """Log that a turn ends because nobody reads its response, and for how long its host could not be visited."""
     logger.warning(
         "%s: its response is neither read to its end nor released, and no byte came for %.0f s. Its turn ends; %s stood"
@@ -226,7 +226,7 @@ class GateMiddleware:
                 unread.response.close()
 
 
-def _note_error(turn: Turn, error: BaseException, request: ClientRequest, fetch: Attempt | None) -> bool:
+def _note_error(turn: PageTurn, error: BaseException, request: ClientRequest, fetch: Attempt | None) -> bool:
     """Report what came instead of an answer; return whether the request may wait for another turn."""
     if fetch is not None and fetch.has_expired:
         # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent.

@@ -20,6 +20,7 @@ from robotgate.stores.grants import ROBOTS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 
+    from robotgate.pace.host import NotOwned
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
@@ -45,7 +46,7 @@ class Persistence:
 
     def __init__(self, store: Store | None, *, scheduler: Scheduler, events: Events) -> None:
         self._store = store
-        self.first_lease = None if store is None else NOT_OWNED
+        self.first_lease: NotOwned | None = None if store is None else NOT_OWNED
         """That of a host which was not in memory."""
         self._scheduler = scheduler
         self._events = events

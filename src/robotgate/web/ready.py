@@ -17,11 +17,12 @@ from robotgate.errors import GateClosedError, OptionError, RobotGateError
 if TYPE_CHECKING:
     from yarl import URL
 
-    from robotgate.web.turns import Turn, Turns
+    from robotgate.web.turn import Turn
+    from robotgate.web.turns import PageTurn, Turns
 
     OnRefusal: TypeAlias = Callable[[str, RobotGateError], object]
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
-    Demand: TypeAlias = asyncio.Future[tuple[Turn, asyncio.Future[bool]] | None]
+    Demand: TypeAlias = asyncio.Future[tuple[PageTurn, asyncio.Future[bool]] | None]
     """A turn, and what tells its line whether it was taken; None when there are no more turns."""
 
 DEFAULT_AHEAD: Final = 10_000
@@ -105,7 +106,7 @@ class Lines:
         self._answer(*met, is_taken=True)
         return met[0]
 
-    def _answer(self, turn: Turn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
+    def _answer(self, turn: PageTurn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
         """Tell a line whether the turn that it handed over was taken."""
         if not taken.done():
             taken.set_result(is_taken)

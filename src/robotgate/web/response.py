@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate.usage import TdmRep, Usage
-    from robotgate.web.turns import Turn
+    from robotgate.web.turn import Turn
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
@@ -69,23 +69,23 @@ class Response:
         reason: str = "",
         tdmrep: TdmRep | None = None,
     ) -> None:
-        self.status = status
-        self.headers = CIMultiDictProxy(headers)
+        self.status: int = status
+        self.headers: CIMultiDictProxy[str] = CIMultiDictProxy(headers)
         self._url = url
-        self.history = history
+        self.history: tuple[Hop, ...] = history
         """The answers that redirected here, first to last."""
-        self.body = body
+        self.body: bytes = body
         """Decoded as Content-Encoding says."""
-        self.waited = waited
+        self.waited: float = waited
         """Seconds spent waiting for the hosts' turns, over all hops."""
-        self.elapsed = elapsed
+        self.elapsed: float = elapsed
         """Seconds from the moment the last hop was sent until its body was read."""
         self._verdict = verdict
-        self.method = method
+        self.method: str = method
         """Of the last hop."""
-        self.reason = reason
+        self.reason: str = reason
         """The words behind the status, as ``Not Found``."""
-        self.tdmrep = tdmrep
+        self.tdmrep: TdmRep | None = tdmrep
         """The origin's tdmrep.json, if the gate reads these."""
 
     @property

@@ -235,7 +235,7 @@ class BoundedBody:
         # Compression can make short files longer, by far less than this.
         self._max_encoded_bytes = 2 * max_bytes + CHUNK_BYTES
         self._body = bytearray()
-        self.is_full = False
+        self.is_full: bool = False
         """Whether the body is longer than `max_bytes`: feed nothing more."""
 
     def feed(self, chunk: bytes) -> None:
@@ -344,13 +344,13 @@ class Flight:
     __slots__ = ("_nested", "callers", "elapsed", "patience", "route", "task", "unkept")
 
     def __init__(self, work: Work, name: str, route: Route | None) -> None:
-        self.route = route
+        self.route: Route | None = route
         """What the first caller's page goes through, and so robots.txt as well."""
         self.unkept: RobotsRecord | None = None
         """What its callers are told where a proxy failed: that says nothing of the site, and is not kept."""
-        self.elapsed = 0.0
+        self.elapsed: float = 0.0
         """Seconds that its requests took, waits for their turns left out."""
-        self.patience = STORE_TIMEOUT
+        self.patience: float = STORE_TIMEOUT
         """Seconds for which it is waited for beyond a turn's deadline.
 
         A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
@@ -359,7 +359,7 @@ class Flight:
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
         self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] = lambda _: None
         # Not by the loop's task factory, which may begin a task at once: the first caller goes ahead of it.
-        self.task = asyncio.Task(work(self), name=name)
+        self.task: asyncio.Task[None] = asyncio.Task(work(self), name=name)
 
     async def join(self) -> None:
         """Wait until it has ended.
@@ -399,7 +399,7 @@ class Flight:
 class Flights(dict[str, Flight]):
     """The flights under way, by what they find out about."""
 
-    is_closed = False
+    is_closed: bool = False
 
     def begin(self, key: str, url: str, work: Work, route: Route | None = None) -> Flight:
         """Begin one for a key that has none.

@@ -1,7 +1,7 @@
 """`gate.threadsafe`: a gate for threads. Each call runs in the gate's event loop, and the thread waits for it.
 
-While a thread holds a turn, one task in the loop holds it for the thread, and makes the thread's further calls: so a call
-that would wait for itself is refused, as it is in a task.
+While a thread holds a turn, one task in the loop holds it for the thread, and makes the thread's further calls: so a
+call that would wait for itself is refused, as it is in a task.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from robotgate.options import ByOption
     from robotgate.rules.verdict import Verdict
     from robotgate.web.response import Response
-    from robotgate.web.turns import Turn, Turns
+    from robotgate.web.turn import Turn
+    from robotgate.web.turns import Turns
 
 T = TypeVar("T")
 
@@ -57,11 +58,15 @@ class Doors(Protocol):
         """As `RobotGate.check`."""
         ...
 
-    def fetch(self, url: str | URL, method: str = ..., **options: Unpack[FetchOptions]) -> Awaitable[Response]:
+    def fetch(
+        self, url: str | URL, method: str = "GET", **options: Unpack[FetchOptions]
+    ) -> Awaitable[Response]:
         """As `RobotGate.fetch`."""
         ...
 
-    def turn(self, url: str | URL, *, priority: int = ..., max_wait: float | ByOption | None = ...) -> Turn:
+    def turn(
+        self, url: str | URL, *, priority: int = 0, max_wait: float | ByOption | None = BY_OPTION
+    ) -> Turn:
         """As `RobotGate.turn`."""
         ...
 
@@ -142,7 +147,9 @@ class ThreadTurn:
 
     def __exit__(self, *error: object) -> None:
         if not self._blocks.open or self._blocks.open[-1] is not self:
-            raise RuntimeError("leave the blocks of turns in the thread that entered them, the last one first")
+            raise RuntimeError(
+                "leave the blocks of turns in the thread that entered them, the last one first"
+            )
         self._blocks.open.pop()
         if self._held.done():
             return
@@ -234,7 +241,9 @@ def _loop_of(turns: Turns) -> asyncio.AbstractEventLoop:
     if turns.pages is None or loop is None:
         raise GateClosedError("the gate is not open")
     if is_running(loop):
-        raise EventLoopError("this thread runs the gate's event loop, and would wait for itself: await the gate")
+        raise EventLoopError(
+            "this thread runs the gate's event loop, and would wait for itself: await the gate"
+        )
     return loop
 
 
@@ -258,13 +267,14 @@ def _begin(
 
 def _wait_for(loop: asyncio.AbstractEventLoop, *futures: Future[T]) -> None:
     """Wait for the first of them; cancel the last, which is the whole call, if this is interrupted."""
+    is_done = False
     try:
-        while not wait(futures, LOOK_DELAY, FIRST_COMPLETED).done:
+        while not (is_done := bool(wait(futures, LOOK_DELAY, FIRST_COMPLETED).done)):
             if not loop.is_running():
                 raise GateClosedError("the gate's event loop does not run")
-    except BaseException:
-        futures[-1].cancel()
-        raise
+    finally:
+        if not is_done:
+            futures[-1].cancel()
 
 
 def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:

@@ -32,6 +32,7 @@ from robotgate.urls import Origin
 from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.web.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
 from robotgate.web.robots import Silence, outage_of
+from robotgate.web.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,18 +57,17 @@ REFUSALS: Final = (
 `VerdictRefused`."""
 
 
-class Turn(PacedTurn):
-    """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
-
-    Entering the block waits for the turn, unless it has begun, as those of `RobotGate.ready` have. The turn ends with
-    the block, or by `end`. An error of aiohttp's that leaves the block is reported, as by ``report(error=…)``; the
-    origin of other errors is not known.
-    """
+class PageTurn(PacedTurn, Turn):
+    """One request for a page. The names that `Turn` has are for crawlers, all others are the gate's own."""
 
     # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
     __slots__ = ("asked_at", "chain", "max_wait", "route", "ruling", "target", "turns", "units")
 
     paced: Site
+    holder: asyncio.Task[object] | None
+    deadline_at: float
+    status: int | None
+    bytes_read: int
     is_page: ClassVar[bool] = True
     """Whether the purposes of the gate bind it."""
 
@@ -82,13 +82,13 @@ class Turn(PacedTurn):
         route: Route | None,
     ) -> None:
         PacedTurn.__init__(self, site, False, priority)
-        self.turns = turns
-        self.target = target
+        self.turns: Turns = turns
+        self.target: str = target
         """Path and query, as they are sent."""
-        self.units = units
+        self.units: str = units
         """The same, as rules are matched with."""
-        self.max_wait = max_wait
-        self.route = route
+        self.max_wait: float | None = max_wait
+        self.route: Route | None = route
         """By what robots.txt is requested, if the turn has to wait for it."""
         self.asked_at: float | None = None
         """When it was asked for; None until it has to wait for something."""
@@ -114,17 +114,17 @@ class Turn(PacedTurn):
 
     @property
     def url(self) -> str:
-        """What may be fetched, without fragment and credentials."""
+        """As `Turn.url`."""
         return f"{self.paced.key}{self.target}"
 
     @property
     def waited(self) -> float:
-        """Seconds from asking for the turn until it began, robots.txt included; 0 before it began."""
+        """As `Turn.waited`."""
         return 0.0 if self.asked_at is None else max(self.began_at - self.asked_at, 0.0)
 
     @property
     def verdict(self) -> Verdict:
-        """Why it may be fetched."""
+        """As `Turn.verdict`."""
         if self.ruling is None or self.state < OPEN:
             raise RuntimeError("the turn has not begun")
         return self.ruling.verdict(self.target, now=self.began_at)
@@ -138,23 +138,7 @@ class Turn(PacedTurn):
         max_redirects: int = MAX_PAGE_REDIRECTS,
         **options: Unpack[RequestOptions],
     ) -> PageFetch:
-        """Fetch the turn's URL by the gate's session, as `RobotGate.fetch` does, in this turn that has begun.
-
-        The turn ends with the fetch, whatever comes of it, and the host's answer or error is reported: nothing else has
-        to be done with the turn. Each further hop of a redirect takes a turn of its own.
-
-        Args:
-            method, max_bytes, allow_redirects, max_redirects, options: as `RobotGate.fetch`, but for `params`: the URL
-                has been judged as it is.
-
-        Raises (when awaited or entered):
-            RuntimeError: the turn has not begun or is over, or a request was sent in it.
-            as `RobotGate.fetch`.
-
-        Raises (at once):
-            GateClosedError: the gate is not open.
-            OptionError, TypeError: an argument that makes no sense.
-        """
+        """As `Turn.fetch`."""
         pages = self.turns.pages
         if pages is None:
             raise GateClosedError
@@ -162,13 +146,7 @@ class Turn(PacedTurn):
         return PageFetch(pages, request)
 
     def headers(self, method: str = "GET") -> dict[str, str]:
-        """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
-
-        Ask for them just before each attempt: a signature holds for a minute or so, and for this URL alone.
-
-        Raises:
-            RuntimeError: the turn has not begun, or is over.
-        """
+        """As `Turn.headers`."""
         if self.state is not OPEN:
             raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
         identity = self.turns.identity
@@ -182,20 +160,7 @@ class Turn(PacedTurn):
         *,
         error: BaseException | None = None,
     ) -> None:
-        """Report what came of the request: 429 and 503 block the host, for as long as Retry-After says.
-
-        May be called as often as there is news, until the turn ends; later calls change nothing.
-
-        Args:
-            status: the HTTP status. The time until the first report counts as the host's response time.
-            headers: the response's; only Retry-After is read.
-            bytes: bytes of body read since the last report.
-            error: what the client raised instead of an answer; ignored after a status. After a connection that could
-                not be made, as aiohttp and asyncio raise it, the other turns of this origin wait until a request
-                reaches it again, or it is given up. After a timeout, or a connection that was closed without an
-                answer, they do so only if several come in a row; other errors say nothing. For other clients, use
-                `report_unreachable`, or ``error=TimeoutError()``.
-        """
+        """As `Turn.report`."""
         if self.state is not OPEN:
             return
         self.bytes_read += bytes
@@ -210,13 +175,7 @@ class Turn(PacedTurn):
             self.note_error(error)
 
     def report_unreachable(self, cause: str) -> None:
-        """Report that the origin could not be reached: its other turns wait, or are refused. Ignored after a status.
-
-        Report it where the request was not sent. For a timeout after that, use ``report(error=TimeoutError())``.
-
-        Args:
-            cause: in words that follow the host's name, for their `HostUnavailableError`.
-        """
+        """As `Turn.report_unreachable`."""
         self.note_outage(cause)
 
     def note_error(self, error: BaseException) -> bool:
@@ -254,11 +213,7 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
 
     async def again(self) -> None:
-        """End the turn and wait for another, to send the same request once more.
-
-        Raises:
-            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
-        """
+        """As `Turn.again`."""
         self.turns.scheduler.check_loop()
         self.end()
         self.asked_at, self.deadline_at = None, math.inf
@@ -269,11 +224,11 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
 
     def end(self) -> None:
-        """The response has been read, or will not be. A second call does nothing."""
+        """As `Turn.end`."""
         self.turns.end(self)
 
 
-class FileTurn(Turn):
+class FileTurn(PageTurn):
     """A request for a file that states rules or lists URLs."""
 
     __slots__ = ()
@@ -287,15 +242,16 @@ class Turns:
     def __init__(self, *, identity: Identity, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
         self.identity = identity
         self._cache = cache
-        self.sites = cache.sites
+        self.sites: dict[str, Site] = cache.sites
         self.scheduler = scheduler
         self._events = events
         self.meters: tuple[Callable[[Turn, float], object], ...] = ()
         """Called with each turn of a page as it ends, and the seconds since it began."""
         self.pages: PageFetcher | None = None
         """Fetches pages while the gate is open; else None."""
-        self.now = scheduler.now
-        self.ticks, self.epoch = scheduler.ticks, scheduler.epoch
+        self.now: Callable[[], float] = scheduler.now
+        self.ticks: Callable[[], float] = scheduler.ticks
+        self.epoch: float = scheduler.epoch
 
     def locate(self, url: str | URL) -> tuple[Site, str, str]:
         """Return the site of a URL, its path and query as they will be sent, and these as rules are matched with.
@@ -332,11 +288,11 @@ class Turns:
         route: Route | None = None,
         *,
         is_page: bool = True,
-    ) -> Turn:
+    ) -> PageTurn:
         """Return a turn of a URL, which has yet to begin; `priority` and `max_wait` are those of `RobotGate.turn`.
 
         Args:
-            is_page: as `Turn.is_page`.
+            is_page: as `PageTurn.is_page`.
 
         Raises:
             EventLoopError: the gate belongs to another event loop.
@@ -345,9 +301,9 @@ class Turns:
         if _get_running_loop() is not self.scheduler.loop:
             self.scheduler.check_loop()
         site, target, units = self.locate(url)
-        return (Turn if is_page else FileTurn)(self, site, target, units, priority, max_wait, route)
+        return (PageTurn if is_page else FileTurn)(self, site, target, units, priority, max_wait, route)
 
-    def try_begin(self, turn: Turn) -> bool:
+    def try_begin(self, turn: PageTurn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
 
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
@@ -365,7 +321,7 @@ class Turns:
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
         return True
 
-    async def begin(self, turn: Turn) -> None:
+    async def begin(self, turn: PageTurn) -> None:
         """Begin a turn that could not begin at once: judge its URL and wait for its host.
 
         Raises:
@@ -385,7 +341,7 @@ class Turns:
                 TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
             )
 
-    async def judge_and_wait(self, turn: Turn, *, may_begin: bool = False) -> None:  # noqa: C901  # The steps of one wait, in their order.
+    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901  # The steps of one wait, in their order.
         """Judge a turn's URL and wait until it is granted.
 
         Args:
@@ -433,7 +389,7 @@ class Turns:
             self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
             raise
 
-    async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
+    async def _known_in_time(self, turn: PageTurn, site: Site) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
         if turn.deadline_at == math.inf:
@@ -455,7 +411,7 @@ class Turns:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
 
-    def _judge(self, turn: Turn, ruling: Ruling) -> None:
+    def _judge(self, turn: PageTurn, ruling: Ruling) -> None:
         """Hold a turn to a ruling; raise what refuses it."""
         if _allows(ruling, turn):
             turn.ruling = ruling
@@ -472,7 +428,7 @@ class Turns:
 
     # What came of a turn.
 
-    def end(self, turn: Turn, response: ClientResponse | None = None) -> None:
+    def end(self, turn: PageTurn, response: ClientResponse | None = None) -> None:
         """A turn is over; its response, if it has one, is reported unless that was done, and its body counted."""
         now = self.ticks() + self.epoch
         if response is not None and turn.state is OPEN:
@@ -501,7 +457,7 @@ class Turns:
             )
 
 
-def _allows(ruling: Ruling, turn: Turn) -> bool:
+def _allows(ruling: Ruling, turn: PageTurn) -> bool:
     return (ruling.rules if turn.is_page else ruling.rules.for_files).allows_units(turn.units)
 
 

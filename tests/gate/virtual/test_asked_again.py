@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.paced import DAY, MINUTE, PAGE, ROBOTS, SITE, Options, make_gate, now, visit
+from tests.paced import DAY, MINUTE, PAGE, ROBOTS, SITE, make_gate, now, visit
 from tests.waiting import settle
 
 from robotgate import (
     Answer,
     Failure,
     GateClosedError,
+    GateOptions,
     HostOverride,
     HostUnavailableError,
     MemoryStore,
@@ -37,11 +38,11 @@ DEAD: Final = Failure("no answer")
 class Site:
     """A site whose robots.txt the test can change, and a gate before it."""
 
-    def __init__(self, *, takes: float = 0.0, **options: Unpack[Options]) -> None:
+    def __init__(self, *, takes: float = 0.0, **options: Unpack[GateOptions]) -> None:
         self.answers: dict[str, Answer | Failure] = {ROBOTS: CLOSED}
         self.fetcher = ScriptedFetcher(self.answers, otherwise=Answer(status=404), latency=takes)
         self.store = MemoryStore()
-        self.gate: RobotGate = make_gate(self.fetcher, **Options(store=self.store) | options)
+        self.gate: RobotGate = make_gate(self.fetcher, **GateOptions(store=self.store) | options)
 
     @property
     def asked_at(self) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import pytest
 from tests.clocks import LaterClock
@@ -19,6 +19,7 @@ from robotgate import (
     Answer,
     DisallowedError,
     Failure,
+    GateOptions,
     HostOverride,
     MemoryStore,
     Origin,
@@ -26,7 +27,6 @@ from robotgate import (
     RobotGate,
     RobotsFetched,
     RobotsRecord,
-    StatusPolicy,
     StoreError,
     StoreLost,
 )
@@ -36,7 +36,6 @@ from robotgate.testing import ScriptedFetcher
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robotgate import Store
 
 ORIGIN: Final = Origin.of(SITE)
 URL: Final = f"{SITE}/private/page"
@@ -55,21 +54,11 @@ def due_at(read_at: float = 0.0, life: float = DAY) -> float:
     return math.ceil(refresh_at(record, None) * 1000) / 1000
 
 
-class Options(TypedDict, total=False):
-    """Those of a gate that bear on its rules."""
-
-    store: Store
-    overrides: Mapping[str, HostOverride]
-    status_policy: StatusPolicy
-    max_block: float
-    delay: float
-
-
 class Site:
     """A site whose robots.txt the test can change, and a gate before it."""
 
     def __init__(
-        self, answer: Answer | Failure = CLOSED, *, takes: float = 0.0, **options: Unpack[Options]
+        self, answer: Answer | Failure = CLOSED, *, takes: float = 0.0, **options: Unpack[GateOptions]
     ) -> None:
         self.answers: dict[str, Answer | Failure] = {ROBOTS: answer}
         self.fetcher = ScriptedFetcher(self.answers, otherwise=Answer(status=404), latency=takes)

@@ -7,7 +7,7 @@ import errno
 import random
 import socket
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 import pytest
@@ -38,6 +38,7 @@ from robotgate.web.robots import outage_of
 
 if TYPE_CHECKING:
     from robotgate import RobotGate
+    from robotgate.web.turns import PageTurn
 
 
 CONNECTION = ConnectionKey("a.example", 80, False, True, None, None, None)
@@ -156,7 +157,7 @@ async def test_host_that_fails_one_request_in_twenty_loses_those_alone(seed: int
         gate.learn(SITE, b"")
 
         async def page() -> bool:
-            async with gate.turn(PAGE) as turn:
+            async with cast("PageTurn", gate.turn(PAGE)) as turn:
                 while True:
                     await asyncio.sleep(chance.random())
                     error = chance.choice(errors) if chance.random() < 1 / 20 else None

@@ -11,7 +11,6 @@ from tests.paced import (
     OTHER,
     PAGE,
     SITE,
-    Options,
     asks,
     make_gate,
     now,
@@ -23,7 +22,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import HostOverride, OptionError, TooSoonError
+from robotgate import GateOptions, HostOverride, OptionError, TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,15 +45,15 @@ async def too_soon(
 @pytest.mark.parametrize(
     ("text", "options", "due_at"),
     [
-        ("", Options(), 1.0),
-        (CRAWL_DELAY, Options(), 40.0),
-        (asks("Request-rate: 1/30"), Options(), 30.0),
-        ("", Options(rate=(1, 100)), 100.0),
-        (asks("Visit-time: 0002-0010"), Options(obey_visit_time=True), 120.0),
-        ("", Options(overrides={"a.example": HostOverride(delay=7.0)}), 7.0),
+        ("", GateOptions(), 1.0),
+        (CRAWL_DELAY, GateOptions(), 40.0),
+        (asks("Request-rate: 1/30"), GateOptions(), 30.0),
+        ("", GateOptions(rate=(1, 100)), 100.0),
+        (asks("Visit-time: 0002-0010"), GateOptions(obey_visit_time=True), 120.0),
+        ("", GateOptions(overrides={"a.example": HostOverride(delay=7.0)}), 7.0),
     ],
 )
-async def test_told_at_once_by_what_is_due(text: str, options: Options, due_at: float) -> None:
+async def test_told_at_once_by_what_is_due(text: str, options: GateOptions, due_at: float) -> None:
     """A start is sure to come no sooner; a wait of just so long is in time."""
     async with make_gate(scripted({SITE: text}), **options) as gate:
         await gate.allowed(PAGE)

@@ -8,12 +8,13 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
-from tests.paced import Options, everywhere, make_gate, now
+from tests.paced import everywhere, make_gate, now
 from tests.waiting import settle
 
 from robotgate import (
     DisallowedError,
     GateClosedError,
+    GateOptions,
     InvalidURLError,
     NestedTurnError,
     OptionError,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 PRIVATE = b"User-agent: *\nDisallow: /private\n"
 
 
-def open_gate(**options: Unpack[Options]) -> RobotGate:
+def open_gate(**options: Unpack[GateOptions]) -> RobotGate:
     """A gate whose sites all have a robots.txt, which takes no time."""
     return make_gate(everywhere(PRIVATE), **options)
 

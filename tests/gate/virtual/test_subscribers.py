@@ -86,7 +86,7 @@ async def test_subscriber_of_some_kinds() -> None:
         async with gate.turn(PAGE) as turn:
             turn.report(status=503)
         with pytest.raises(OptionError, match="kinds"):
-            gate.subscribe(heard.append, Exception)  # type: ignore[arg-type]
+            gate.subscribe(heard.append, Exception)  # type: ignore[arg-type, type-var]
         await settle()
     assert kinds(heard) == ["HostBlocked", "TurnEnded"]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from robotgate.events import Event
-    from robotgate.web.turns import Turn
+    from robotgate.web.turn import Turn
 
 SETTINGS: Final = {
     "agent": "ROBOTGATE_AGENT",
@@ -46,7 +46,7 @@ SETTINGS: Final = {
     "token": "ROBOTGATE_AGENT, ROBOTSTXT_USER_AGENT",
 }
 """The settings that the other arguments come from."""
-REFUSALS: Final = {
+REFUSALS: Final[dict[type[RobotGateError], str]] = {
     DisallowedError: "robotgate/disallowed",
     HostUnavailableError: "robotgate/unavailable",
     ProxyUnavailableError: "robotgate/proxy_failed",

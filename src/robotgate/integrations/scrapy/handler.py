@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from scrapy.exceptions import StopDownload
 from scrapy.utils.defer import ensure_awaitable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from robotgate.web.turns import Turn
+    from robotgate.web.turns import PageTurn
 
 
 class PacedHandler:
@@ -34,7 +34,7 @@ class PacedHandler:
     when the body has been read, so the turn ends then.
     """
 
-    lazy: ClassVar = False
+    lazy: ClassVar[bool] = False
     scheme: ClassVar[str]
 
     def __init__(self, crawler: Crawler) -> None:
@@ -67,10 +67,11 @@ class PacedHandler:
         self._identify(request)
         try:
             with proxy_of(request):
-                async with self._addon.gate.turn(
+                turn = self._addon.gate.turn(
                     _url_of_turn(request), priority=request.priority, max_wait=self._addon.max_wait
-                ) as turn:
-                    return await self._send_and_report(turn, request)
+                )
+                async with cast("PageTurn", turn) as begun:
+                    return await self._send_and_report(begun, request)
         except RobotGateError as error:
             raise self._addon.refusal(request, error, of_turn=True) from error
 
@@ -78,7 +79,7 @@ class PacedHandler:
         """Close the wrapped handler."""
         await ensure_awaitable(getattr(self._handler, "close", lambda: None)())
 
-    async def _send_and_report(self, turn: Turn, request: Request) -> Response:
+    async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
         self._addon.count_turn(turn)
         # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
         for name, value in self._addon.gate.sign(request.method, request.url).items():
@@ -134,7 +135,7 @@ def _url_of_turn(request: Request) -> str:
     return Origin.of(request.url).robots_url
 
 
-def _report(turn: Turn, response: Response, request: Request) -> None:
+def _report(turn: PageTurn, response: Response, request: Request) -> None:
     """Report an answer of the site's.
 
     Raises:

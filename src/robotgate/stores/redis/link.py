@@ -78,7 +78,7 @@ class Link:
     script: ClassVar[bytes] = SCRIPT
 
     def __init__(self, client: Client, keys: Keys, *, settings: bytes, patience: float) -> None:
-        self.server = server_name(client)
+        self.server: str = server_name(client)
         self._client = client
         self._settings = settings
         self._keys = keys

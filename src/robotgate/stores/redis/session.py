@@ -149,7 +149,7 @@ class RedisSession(Inbox):
         self._timing = timing
         self._seats: dict[int, RedisSeat] = {}
         """For each hash tag of which it uses hosts."""
-        self.is_closed = False
+        self.is_closed: bool = False
         link.listeners.append(self.report)
 
     async def join(self) -> None:

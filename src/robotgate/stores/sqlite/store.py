@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
     import sqlite3
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from robotgate.clock import Clock
     from robotgate.pace.state import HostState
@@ -86,7 +87,7 @@ class SQLiteStore(OwnStore):
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        self.path = file_path(path)
+        self.path: Path = file_path(path)
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_kind("when_lost", when_lost, WhenLost)

@@ -364,9 +364,9 @@ class FileClock:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._system = clock if isinstance(clock, SystemClock) else None
-        self.boot = _boot_id()
+        self.boot: str = _boot_id()
         """Names the start of the machine; empty: unknown."""
-        self.place = _process_space(self.boot)
+        self.place: str = _process_space(self.boot)
         """Names the space of process numbers, since containers may share a file; empty: unknown."""
 
     def uptime(self) -> float:
