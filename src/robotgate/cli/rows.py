@@ -39,9 +39,9 @@ class Earlier:
     """What the rows of earlier runs say of URLs."""
 
     def __init__(self) -> None:
-        self.done = Digests()
+        self.done: Digests = Digests()
         """Those that are not asked for again, by `key_of`."""
-        self.lost = Digests()
+        self.lost: Digests = Digests()
         """Those of `done` that were neither fetched nor blocked."""
         self.attempts: dict[bytes, int] = {}
         """How often the others were tried."""

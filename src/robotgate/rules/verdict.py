@@ -182,7 +182,8 @@ class VerdictDraft:
         self.access = self.robots_url = self.status = self.cause = None
         self.fetched_at = self.fresh_until_at = self.retry_after = None
         self.asked_delay = self.request_rate = self.max_delay = None
-        self.redirects, self.stale, self.proxy_failed = (), False, False
+        self.redirects = ()
+        self.stale = self.proxy_failed = False
 
     def frozen(self) -> Verdict:
         """The verdict, which this object becomes."""

@@ -24,7 +24,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
+from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn, TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
@@ -65,6 +65,7 @@ class PageTurn(PacedTurn, Turn):
 
     paced: Site
     holder: asyncio.Task[object] | None
+    state: TurnState
     deadline_at: float
     status: int | None
     bytes_read: int

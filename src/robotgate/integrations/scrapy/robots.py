@@ -40,7 +40,7 @@ _AS_IT_IS: Final = (
 )
 """Keys of a request's meta that keep Scrapy's middlewares and extensions from changing a request for robots.txt."""
 NO_ANSWER: Final = Silence("it does not answer in time")
-OUTAGES: Final = {
+OUTAGES: Final[Mapping[str, set[str]]] = {
     "its name cannot be resolved": {"CannotResolveHostError", "DNSLookupError"},
     "it refuses connections": {"ConnectionRefusedError", "DownloadConnectionRefusedError"},
     NO_ANSWER: {"DownloadTimeoutError", "TimeoutError"},
