@@ -80,7 +80,7 @@ nitpick_ignore_regex: Final = [
     ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),
     ("py:class", "SocketFactoryType|datetime"),
     # Ours, but not public: described where they are returned.
-    ("py:class", "Awaited|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
+    ("py:class", r"Awaited|Doors|FetchOptions|Kind\d?|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns|_Blocks"),
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",
