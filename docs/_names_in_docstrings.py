@@ -39,6 +39,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.observe",
     "robotgate.signing",
     "robotgate.status",
+    "robotgate.threads",
     "robotgate",
 )
 HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")

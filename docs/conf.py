@@ -80,7 +80,11 @@ nitpick_ignore_regex: Final = [
     ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),
     ("py:class", "SocketFactoryType|datetime"),
     # Ours, but not public: described where they are returned.
-    ("py:class", r"Awaited|Doors|FetchOptions|Kind\d?|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns|_Blocks"),
+    (
+        "py:class",
+        r"Awaited|Doors|FetchOptions|Kind\d?|Host|PacedOrigin|PageFetch|Route|Ruling|Said|Site|Turns|TurnState"
+        r"|_Blocks",
+    ),
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",

@@ -27,6 +27,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",
+    "robotgate.threads",
     "robotgate.usage",
 )
 DIRECTIVE: Final = re.compile(

@@ -16,7 +16,7 @@ ORDER: Final = (
     {"sites"},
     {"stores"},
     {"web"},
-    {"sitemaps", "usage.uses", "observe.views"},
+    {"sitemaps", "threads", "usage.uses", "observe.views"},
     {"gate"},
     {"lint"},
     {"observe"},

@@ -40,6 +40,7 @@ from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS, Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.stores.option import given_store, open_store
+from robotgate.threads import ThreadsafeGate
 from robotgate.urls import PaceKey, as_url, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
@@ -49,7 +50,6 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import AiohttpFetcher, Fetcher
-from robotgate.web.threads import ThreadsafeGate
 from robotgate.web.turns import Turns
 
 if TYPE_CHECKING:

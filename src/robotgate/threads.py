@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from robotgate.web.turn import Turn
     from robotgate.web.turns import Turns
 
+__all__ = ["ThreadTurn", "ThreadsafeGate"]
+
 T = TypeVar("T")
 
 LOOK_DELAY: Final = 1.0
