@@ -5,7 +5,7 @@ The way of one request, from the call down and back up::
     gate.fetch                 web/fetch        an attempt; its first turn begins before aiohttp is called
     Turns.make, try_begin      web/turns        from the URL to its site; the site's rules, then its host
     SiteCache.known            web/cache        if no fresh rules are known: robots.txt, requested once for all tasks
-    Rules.allows_units         rules/           whether the rules allow it
+    Rules._allows_units         rules/           whether the rules allow it
     Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
     Scheduler.wait             pace/scheduler   else in the host's queue
     GateMiddleware.__call__    web/middleware   sends it in that turn; later hops and attempts take their own

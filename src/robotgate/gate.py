@@ -412,13 +412,13 @@ class RobotGate:
         except (TypeError, AttributeError, KeyError):
             return Pending(self._allowed(url))
         if "/." not in target and self._ticks() + self._epoch < site.ready_until_at:
-            return Yes() if site.rules.allows_units(target) else No()
+            return Yes() if site.rules._allows_units(target) else No()
         return Pending(self._allowed(url))
 
     async def _allowed(self, url: str | URL) -> bool:
         self._scheduler.check_loop()
         site, _, units = self._locate(url)
-        return (await self._cache.known(site)).rules.allows_units(units)
+        return (await self._cache.known(site)).rules._allows_units(units)
 
     def allowed_nowait(self, url: str | URL) -> bool | None:
         """Whether a URL may be fetched, if fresh rules are in memory; else None.
@@ -428,7 +428,7 @@ class RobotGate:
         """
         site, _, units = self._locate(url)
         ruling = self._cache.fresh(site)
-        return None if ruling is None else ruling.rules.allows_units(units)
+        return None if ruling is None else ruling.rules._allows_units(units)
 
     def check(self, url: str | URL) -> Awaited[Verdict]:
         """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was read.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.spelling import normalise_pattern, normalise_target
-from tests.spelling import units as units_of
+from tests.spelling import units as _units_of
 
 from robotgate.rules.grammar import canonical
 from robotgate.rules.normal import target_units
@@ -115,12 +115,12 @@ def same(unit: str, other: str, *, in_query: bool) -> bool:
 
 def allows(rules: Rules, target: str) -> bool:
     """Whether a target may be fetched, with its dot segments as they are."""
-    return rules.allows_units(target_units(target))
+    return rules._allows_units(target_units(target))
 
 
 def decide(rules: Rules, target: str) -> Decision:
     """The same, with the rules."""
-    return rules.decide_units(target_units(target))
+    return rules._decide_units(target_units(target))
 
 
 def priority(rule: Rule) -> tuple[int, bool]:
@@ -233,7 +233,7 @@ def test_reading_for_one_token_is_reading_all(body: bytes, token: str, targets: 
 @given(st.text(max_size=30) | TARGETS)
 def test_units_are_those_of_the_normal_form(target: str) -> None:
     """Made at once or in two steps."""
-    assert target_units(target) == units_of(normalise_target(target))
+    assert target_units(target) == _units_of(normalise_target(target))
 
 
 @pytest.mark.parametrize("filler", ["/*filler", "/filler"])

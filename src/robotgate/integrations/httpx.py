@@ -130,10 +130,10 @@ def gated_client(
         return GateTransport(gate, transport, refusals_as_responses=refusals_as_responses)
 
     # httpx has no public way to see what it made of its options and of the environment.
-    client._transport = gated(client._transport)  # noqa: SLF001
-    client._mounts = {  # noqa: SLF001
+    client._transport = gated(client._transport)
+    client._mounts = {
         pattern: None if transport is None else gated(transport)
-        for pattern, transport in client._mounts.items()  # noqa: SLF001
+        for pattern, transport in client._mounts.items()
     }
     return client
 

@@ -253,7 +253,7 @@ def _check_decisions(rules: Sequence[tuple[Line, Rule]], together: Rules, report
         # A pattern with a wildcard names many paths, and one of them says nothing about the others.
         if line.number in reports or "*" in path or not path.startswith("/"):
             continue
-        decision = together.decide_units(target_units(path))
+        decision = together._decide_units(target_units(path))
         winner, loser = decision.rule, decision.opposing
         if winner is None:
             continue

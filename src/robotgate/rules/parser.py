@@ -468,9 +468,9 @@ class ClassicRules(Rules):
             [replace(rule, path_pattern=path) for rule, path in pairs], agents=agents, origin=origin
         )
 
-    def decide_units(self, target: str) -> Decision:
-        """Like `Rules.decide_units`; the rule is the first that matches, and nothing opposes it."""
-        decision = super().decide_units(target)
+    def _decide_units(self, target: str) -> Decision:
+        """Like `Rules._decide_units`; the rule is the first that matches, and nothing opposes it."""
+        decision = super()._decide_units(target)
         if not decision.allowed:
             disallow = self._disallow or self._read()
             target = with_query_unescaped(target)

@@ -144,7 +144,7 @@ class RobotsTxt:
                 scheme while the file's own URL is unknown.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(self.units_of(url))
+        return rules._allows_units(self._units_of(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -153,7 +153,7 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return VerdictDraft(url, rules.decide_units(self.units_of(url)), rules, (self, agent)).frozen()
+        return VerdictDraft(url, rules._decide_units(self._units_of(url)), rules, (self, agent)).frozen()
 
     def usage(self, url: str, agent: str) -> Usage:
         """What the file says about the use of a page: search, AI input, training and others.
@@ -176,7 +176,7 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, regardless of its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
-    def units_of(self, url: str) -> str:
+    def _units_of(self, url: str) -> str:
         """The path and query of a URL in units (see `rules.normal`), with dot segments resolved.
 
         Raises:

@@ -187,10 +187,10 @@ class Rules:
             InvalidURLError: `target` neither begins with ``/`` nor is ``*``.
         """
         if is_plain(target) and ("." not in target or "/." not in target):
-            return self.allows_units(target)
-        return self.allows_units(as_sent(target))
+            return self._allows_units(target)
+        return self._allows_units(as_sent(target))
 
-    def allows_units(self, target: str) -> bool:  # One frame: a call takes a tenth of most answers.
+    def _allows_units(self, target: str) -> bool:  # One frame: a call takes a tenth of most answers.
         """Like `allows`, for the units of a target's normal form."""
         exact = None
         if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
@@ -223,9 +223,9 @@ class Rules:
         Raises:
             InvalidURLError: see `allows`.
         """
-        return self.decide_units(as_sent(target))
+        return self._decide_units(as_sent(target))
 
-    def decide_units(self, target: str) -> Decision:
+    def _decide_units(self, target: str) -> Decision:
         """Like `decide`, for the units of a target's normal form."""
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
@@ -262,7 +262,7 @@ class Rules:
         return Rule(kind, *self._lines[kind][pattern])
 
     @property
-    def for_files(self) -> Rules:
+    def _for_files(self) -> Rules:
         """Those for files that state rules or list URLs, which are used for no purpose."""
         return self
 

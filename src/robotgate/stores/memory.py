@@ -84,12 +84,12 @@ class MemoryStore(OwnStore):
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
             if session.loop.is_closed():
-                self.end(session)
+                self._end(session)
             elif session.loop is not loop:
                 raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
         session = MemorySession(self, uuid.uuid4().hex, loop)
         self._sessions[session.member.session] = session
-        self.exchange()
+        self._exchange()
         return session
 
     async def open(self) -> None:
@@ -143,7 +143,7 @@ class MemoryStore(OwnStore):
                 self._grants.keep(pace_key, state)
         return gone
 
-    def exchange(self) -> None:
+    def _exchange(self) -> None:
         """Exchange messages with every session that has some to send or to receive."""
         sessions = self._sessions.values()
         while behind := [session for session in sessions if session.is_behind(self._grants)]:
@@ -151,11 +151,11 @@ class MemoryStore(OwnStore):
                 session.exchange(self._grants)
         self._keep_bound()
 
-    def end(self, session: MemorySession) -> None:
+    def _end(self, session: MemorySession) -> None:
         """End a session: its hosts are free."""
         if self._sessions.pop(session.member.session, None) is not None:
             session.exchange(self._grants, is_last=True)
-            self.exchange()
+            self._exchange()
 
     def __repr__(self) -> str:
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
@@ -172,12 +172,12 @@ class MemorySession(Inbox, Seat):
 
     def send_soon(self) -> None:
         """Exchange messages at once."""
-        self._store.exchange()
+        self._store._exchange()
 
     async def aclose(self) -> None:
         """As `Session.aclose`."""
         self.is_closed = True
-        self._store.end(self)
+        self._store._end(self)
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether there are messages to send or to receive."""

@@ -107,12 +107,12 @@ def parse_usage(
             # Most files have no statements, and need not be parsed.
             robots = RobotsTxt.parse(robots if FIELDS.search(robots) else b"", url)
         is_allowed = robots.allowed(url, agent)
-        statements += RobotsStatements(robots, agent).of(robots.units_of(url), is_allowed=is_allowed)
+        statements += RobotsStatements(robots, agent).of(robots._units_of(url), is_allowed=is_allowed)
     if tdmrep is not None:
         if url is None:
             raise ValueError("tdmrep needs url")
         rules = TdmRep.parse(tdmrep) if isinstance(tdmrep, bytes) else tdmrep
-        statements += rules.of(RobotsTxt.parse(b"", url).units_of(url))
+        statements += rules.of(RobotsTxt.parse(b"", url)._units_of(url))
     token = None if agent is None else product_token(agent).lower()
     now = time.time() if now is None else now
     statements += _of_headers(headers, token, now)

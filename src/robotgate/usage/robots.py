@@ -214,13 +214,13 @@ class PurposeRules(Rules):
         self._statements = statements
         self._purposes = purposes
 
-    def allows_units(self, target: str) -> bool:
-        """Like `Rules.allows_units`."""
-        return self._rules.allows_units(target) and self._refusing_at(target) is None
+    def _allows_units(self, target: str) -> bool:
+        """Like `Rules._allows_units`."""
+        return self._rules._allows_units(target) and self._refusing_at(target) is None
 
-    def decide_units(self, target: str) -> Decision:
-        """Like `Rules.decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
-        decision = self._rules.decide_units(target)
+    def _decide_units(self, target: str) -> Decision:
+        """Like `Rules._decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
+        decision = self._rules._decide_units(target)
         refusing = self._refusing_at(target)
         if not decision.allowed or refusing is None:
             return decision
@@ -228,8 +228,8 @@ class PurposeRules(Rules):
         return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
 
     @property
-    def for_files(self) -> Rules:
-        """Like `Rules.for_files`: purposes bind pages alone."""
+    def _for_files(self) -> Rules:
+        """Like `Rules._for_files`: purposes bind pages alone."""
         return self._rules
 
     @property

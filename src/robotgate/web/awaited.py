@@ -25,7 +25,7 @@ class Awaited(Coroutine[object, None, T_co]):
 
         def __bool__(self) -> bool:
             # It changes nothing: a task may be running this coroutine.
-            if sys._getframe(1).f_globals.get("__name__") == PRINTS_TASKS:  # noqa: SLF001  # Public, but for its name.
+            if sys._getframe(1).f_globals.get("__name__") == PRINTS_TASKS:  # Public, but for its name.
                 return True
             raise TypeError("this is a coroutine, not yet an answer: write `await` before the call")
 

@@ -311,7 +311,7 @@ class Turns:
         """
         site = turn.paced
         # While no ruling is known, or once it was evicted, the site is not ready.
-        if not site.rules.allows_units(turn.units):
+        if not site.rules._allows_units(turn.units):
             return False
         turn.ruling = site.ruling
         # Matching may have taken a while: read the clock after it.
@@ -459,7 +459,7 @@ class Turns:
 
 
 def _allows(ruling: Ruling, turn: PageTurn) -> bool:
-    return (ruling.rules if turn.is_page else ruling.rules.for_files).allows_units(turn.units)
+    return (ruling.rules if turn.is_page else ruling.rules._for_files)._allows_units(turn.units)
 
 
 def refusal_of(

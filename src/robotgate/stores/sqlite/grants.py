@@ -150,11 +150,11 @@ class SQLiteSession(Inbox, Seat):
         """
         while self.member.has_to_send:
             await self._exchange()
-        self.start(self._run(), self._store.closed)
+        self.start(self._run(), self._store._closed)
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
-        self._store.bind()
+        self._store._bind()
         return await super().obtain(key)
 
     async def aclose(self) -> None:
@@ -170,14 +170,14 @@ class SQLiteSession(Inbox, Seat):
         try:
             await self._exchange(is_last=True)
         finally:
-            self._store.ended(self)
+            self._store._ended(self)
 
     async def _run(self) -> None:
         while True:
             try:
                 if not self._has_to_send():
                     await self._wait()
-                if self._has_to_send() or await self._store.read(self._has_news):
+                if self._has_to_send() or await self._store._read(self._has_news):
                     await self._exchange()
                     self.report(None)
             except StoreError as error:
@@ -189,7 +189,7 @@ class SQLiteSession(Inbox, Seat):
     async def _wait(self) -> None:
         """Wait until there may be something to do."""
         pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
-        if not self._store.is_shared:
+        if not self._store._is_shared:
             pause = IDLE_LOOK
         with suppress(TimeoutError):
             async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
@@ -212,7 +212,7 @@ class SQLiteSession(Inbox, Seat):
     async def _exchange(self, *, is_last: bool = False) -> None:
         now = self.uptime()
         request = self.member.request(now=now, is_last=is_last)
-        reply = await self._store.exchange(request)
+        reply = await self._store._exchange(request)
         # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
         if reply.items or request.leaves or request.asks:

@@ -122,7 +122,7 @@ class SQLiteStore(OwnStore):
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`."""
-        return await self.read(lambda there, at: tables.read_record(there, origin, at))
+        return await self._read(lambda there, at: tables.read_record(there, origin, at))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; returns when it is in the file."""
@@ -130,7 +130,7 @@ class SQLiteStore(OwnStore):
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """As `Store.load_host`, with the visit that is assumed after a crash."""
-        return await self.read(lambda there, at: known_host(there, pace_key, at))
+        return await self._read(lambda there, at: known_host(there, pace_key, at))
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """As `Store.save_hosts`; among several sessions the later instants count."""
@@ -147,13 +147,13 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be used, and `when_lost` is `WhenLost.RAISE`.
         """
-        self.bind()
+        self._bind()
         session = SQLiteSession(self, uuid.uuid4().hex, self._clock)
         self._sessions[session.member.session] = session
         try:
             await session.join()
         except BaseException:
-            self.ended(session)
+            self._ended(session)
             raise
         if self._upkeep is None or self._upkeep.done():
             self._upkeep = asyncio.get_running_loop().create_task(self._keep_bounds())
@@ -165,15 +165,15 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be read. So with all methods that list.
         """
-        return await self.read(lambda there, _: tables.origins(there, host))
+        return await self._read(lambda there, _: tables.origins(there, host))
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
-        return await self.read(lambda there, _: tables.pace_keys(there))
+        return await self._read(lambda there, _: tables.pace_keys(there))
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`."""
-        return await self.read(lambda there, at: tables.read_host(there, pace_key, at))
+        return await self._read(lambda there, at: tables.read_host(there, pace_key, at))
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -197,10 +197,10 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        at = now + await self.read(lambda _, at: at.ahead)
+        at = now + await self._read(lambda _, at: at.ahead)
         gone = await self._delete(before=at - self._max_age, share=1.0, now=at)
         for _ in range(MOST_ROUNDS):
-            used = await self.read(lambda there, _: tables.used_bytes(there))
+            used = await self._read(lambda there, _: tables.used_bytes(there))
             if used <= self._max_bytes:
                 break
             gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
@@ -218,7 +218,7 @@ class SQLiteStore(OwnStore):
             if self._closing is not None:
                 await asyncio.wait({self._closing})
             return
-        self.bind()
+        self._bind()
         self._is_closed = True
         has_sessions = bool(self._sessions)
         for session in self._sessions.values():
@@ -240,15 +240,15 @@ class SQLiteStore(OwnStore):
     # For the sessions.
 
     @property
-    def is_shared(self) -> bool:
+    def _is_shared(self) -> bool:
         """Whether there are other sessions, as of the last exchange."""
         return self._others > 0 or len(self._sessions) > 1
 
-    def closed(self) -> StoreError:
+    def _closed(self) -> StoreError:
         """Return the error for use after the end."""
         return fault(self.path, "the store was closed", "open a new one")
 
-    async def exchange(self, request: Request) -> Reply:
+    async def _exchange(self, request: Request) -> Reply:
         """Process a session's request; in memory, if the file fails and no other process can hold a host.
 
         Raises:
@@ -263,7 +263,7 @@ class SQLiteStore(OwnStore):
         self._others = len(names - self._sessions.keys())
         return reply
 
-    def ended(self, session: SQLiteSession) -> None:
+    def _ended(self, session: SQLiteSession) -> None:
         """Forget a session that has ended."""
         self._sessions.pop(session.member.session, None)
         if not self._sessions and self._upkeep is not None:
@@ -299,14 +299,14 @@ class SQLiteStore(OwnStore):
         tables.write_fact(there, mark, at.now)
         there.execute("COMMIT")
 
-    def bind(self) -> None:
+    def _bind(self) -> None:
         """Check that the store can be used in this event loop.
 
         Raises:
             StoreError: it was closed, or belongs to another event loop.
         """
         if self._is_closed:
-            raise self.closed()
+            raise self._closed()
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and not self._loop.is_closed():
@@ -323,12 +323,12 @@ class SQLiteStore(OwnStore):
 
     async def _do(self, work: Work[T], begin: str = WRITE, *, needs_file: bool = False) -> T:
         """Do this in a transaction."""
-        self.bind()
+        self._bind()
         return await self._database.run(self._timed(work), begin, needs_file=needs_file)
 
-    async def read(self, work: Work[T]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         """Do this in a transaction that reads, with all other reads of this turn of the event loop."""
-        self.bind()
+        self._bind()
         found: list[T] = []
         self._questions.append(lambda there, at: found.append(work(there, at)))
         if self._asking is None:
@@ -379,7 +379,7 @@ class SQLiteStore(OwnStore):
         """Delete rows that need not stay, some at a time."""
         gone: Counter[tables.Pruning] = Counter()
         for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
-            keys = await self.read(partial(table.keys, bounds=bounds))
+            keys = await self._read(partial(table.keys, bounds=bounds))
             for start in range(0, len(keys), STEP):
                 step = partial(table.go, keys=keys[start : start + STEP], bounds=bounds)
                 gone[table] += await self._do(step)
@@ -390,7 +390,7 @@ class SQLiteStore(OwnStore):
         """Prune the file when that is due."""
         while True:
             try:
-                if await self.read(self._has_to_prune):
+                if await self._read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
                     await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
             except StoreError:
