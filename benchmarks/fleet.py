@@ -64,7 +64,7 @@ PACE_COLUMNS: Final = (
     Column("over_less", "over in 0.98 s"),
     Column("least", "smallest gap, ms", 1),
 )
-MEMORY_COLUMNS: Final = (Column("usage", "by `MEMORY USAGE`"), Column("used", "by `used_memory`"))
+MEMORY_COLUMNS: Final = (Column("preferences", "by `MEMORY USAGE`"), Column("used", "by `used_memory`"))
 CRAWL_COLUMNS: Final = (
     Column("robots", "robots.txt requests of a host, at most"),
     Column("short", "gaps under the delay"),

@@ -38,7 +38,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.scrapy",
     "robotgate.observe",
     "robotgate.signing",
-    "robotgate.status",
+    "robotgate.dashboard",
     "robotgate.threads",
     "robotgate",
 )
@@ -61,7 +61,7 @@ SHOWN_AS: Final = {
     " | ByOption": "",
     "ByOption.BY_OPTION": "...",
     "mappingproxy({})": "{}",
-    "robotgate.web.response._WorkedOut": "robotgate.Verdict",
+    "robotgate.client.response._WorkedOut": "robotgate.Verdict",
 }
 """Private names in signatures, and what is shown instead."""
 

@@ -22,13 +22,13 @@ PUBLIC_MODULES: Final = (
     "robotgate.observe",
     "robotgate.signing",
     "robotgate.sitemaps",
-    "robotgate.status",
+    "robotgate.dashboard",
     "robotgate.stores",
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",
     "robotgate.threads",
-    "robotgate.usage",
+    "robotgate.preferences",
 )
 DIRECTIVE: Final = re.compile(
     r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|exception|function)|py:data):: (?P<name>\S+)$",

@@ -11,12 +11,12 @@ import robotgate
 
 ROOT: Final = Path(robotgate.__file__).parent
 ORDER: Final = (
-    {"errors", "events", "urls", "options", "identity", "clock", "rules", "usage"},
+    {"errors", "events", "urls", "options", "identity", "clock", "rules", "preferences"},
     {"pace"},
     {"sites"},
     {"stores"},
     {"web"},
-    {"sitemaps", "threads", "usage.uses", "observe.views"},
+    {"sitemaps", "threads", "preferences.uses", "observe.views"},
     {"gate"},
     {"lint"},
     {"observe"},
@@ -28,11 +28,11 @@ ORDER: Final = (
     {"cli"},
     {"__main__"},
 )
-"""From the top down. The words that all packages use need `rules` for their annotations; `usage` is
+"""From the top down. The words that all packages use need `rules` for their annotations; `preferences` is
 imported by none of them until it is asked for. Two modules stand apart from their packages: what the
 gate has from them is made of its turns."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
-FOR_TYPES: Final = {("events", "sites.status"), ("usage.read", "web.response")}
+FOR_TYPES: Final = {("events", "sites.status_table"), ("preferences.read", "web.response")}
 """Values of lower packages that are held or read, and not made."""
 FILES: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

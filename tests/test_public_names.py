@@ -87,7 +87,7 @@ PUBLIC: Final = [
     "TurnBegan",
     "TurnEnded",
     "TurnRefused",
-    "UsageError",
+    "PreferenceError",
     "Verdict",
     "VerdictRefused",
     "VisitTime",
@@ -206,7 +206,9 @@ def test_a_gate_loads_no_extra() -> None:
         "redis",
         "rich",
     }
-    assert (extras | {"prometheus_client", "robotgate.usage", "scrapy"}) & set(done.stdout.split()) == set()
+    assert (extras | {"prometheus_client", "robotgate.preferences", "scrapy"}) & set(
+        done.stdout.split()
+    ) == set()
 
 
 def test_turn_has_what_its_user_needs() -> None:

@@ -2,24 +2,29 @@
 
 The way of one request, from the call down and back up::
 
-    gate.fetch                 web/fetch        an attempt; its first turn begins before aiohttp is called
-    Turns.make, try_begin      web/turns        from the URL to its site; the site's rules, then its host
-    SiteCache.known            web/cache        if no fresh rules are known: robots.txt, requested once for all tasks
-    Rules._allows_units         rules/           whether the rules allow it
+    gate.fetch                 client/fetch     an attempt; its first turn begins before aiohttp is called
+    Turns.make, try_begin      client/turns     from the URL to its site; the site's rules, then its host
+    SiteCache.known            client/cache     if no fresh rules are known: robots.txt, requested once for all tasks
+    Rules._allows_units        rules/           whether the rules allow it
     Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
     Scheduler.wait             pace/scheduler   else in the host's queue
-    GateMiddleware.__call__    web/middleware   sends it in that turn; later hops and attempts take their own
-    Turns.end, Host.end        web/turns, pace/host   the body has come: the next request is due after the delay
-    Persistence                web/persistence  twice a second, all changes go to the store
+    GateMiddleware.__call__    client/middleware  sends it in that turn; later hops and attempts take their own
+    Turns.end, Host.end        client/turns, pace/host   the body has come: the next request is due after the delay
+    Persistence                client/persistence  twice a second, all changes go to the store
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
-them: the modules of the root (errors, urls, options and others), rules and usage, which are one level; pace; sites;
-stores; web; sitemaps, usage/uses and observe/views; gate; then lint, observe, testing, signing, integrations, demo,
-status and cli.
+them: the modules of the root (errors, urls, options and others), rules and preferences, which are one level; pace;
+sites; stores; client; sitemaps, threads, preferences/uses and observe/views; gate; then lint, observe, testing,
+signing, integrations, demo, dashboard and cli.
 """
 
 from importlib.metadata import version
 
+from robotgate.client.connector import PublicConnector
+from robotgate.client.ready import ReadyTurns
+from robotgate.client.response import Hop, Response
+from robotgate.client.robots import Fetcher
+from robotgate.client.turn import Turn
 from robotgate.clock import Clock, SystemClock
 from robotgate.errors import (
     DisallowedError,
@@ -30,12 +35,12 @@ from robotgate.errors import (
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
+    PreferenceError,
     ProxyUnavailableError,
     ResponseTooLargeError,
     RobotGateError,
     StoreError,
     TooSoonError,
-    UsageError,
 )
 from robotgate.events import (
     BlockCause,
@@ -63,17 +68,12 @@ from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
 from robotgate.sites.record import Answer, Failure, RobotsRecord
 from robotgate.sites.site import HostAccess
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.owner import owner
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
 from robotgate.urls import Origin, PaceKey, PaceKeyPolicy
-from robotgate.web.connector import PublicConnector
-from robotgate.web.ready import ReadyTurns
-from robotgate.web.response import Hop, Response
-from robotgate.web.robots import Fetcher
-from robotgate.web.turn import Turn
 
 __version__ = version("robotgate")
 
@@ -115,6 +115,7 @@ __all__ = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "PreferenceError",
     "ProxyUnavailableError",
     "PublicConnector",
     "ReadyTurns",
@@ -146,7 +147,6 @@ __all__ = [
     "TurnBegan",
     "TurnEnded",
     "TurnRefused",
-    "UsageError",
     "Verdict",
     "VerdictRefused",
     "VisitTime",

@@ -12,7 +12,7 @@
         ├── InvalidURLError (also ValueError)   the URL: it is no http(s) URL
         │   └── NonPublicAddressError           the URL: it leads into a private network
         ├── DisallowedError                     the site disallows the URL; do not retry
-        ├── UsageError                          the site disallows what you declared to do; do not retry
+        ├── PreferenceError                          the site disallows what you declared to do; do not retry
         ├── TooSoonError                        wait longer, or try again later
         ├── HostUnavailableError                the host is down or blocks us; try again later
         ├── ProxyUnavailableError               your proxy, or one on the way: it failed, or wants credentials
@@ -34,8 +34,8 @@ from aiohttp import ClientError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from robotgate.preferences import Preferences
     from robotgate.rules.verdict import Verdict
-    from robotgate.usage import Usage
 
 
 _NEVER: Final = 1e9
@@ -110,7 +110,7 @@ class DisallowedError(RobotGateError, ClientError):
         """The URLs that redirected to the disallowed one, first to last."""
 
 
-class UsageError(RobotGateError, ClientError):
+class PreferenceError(RobotGateError, ClientError):
     """A response disallows a purpose that the gate declares; its body is withheld.
 
     What robots.txt disallows is refused by `DisallowedError` before the request.
@@ -118,12 +118,12 @@ class UsageError(RobotGateError, ClientError):
 
     status: ClassVar[int] = 403
 
-    def __init__(self, url: str, usage: Usage, purposes: tuple[str, ...]) -> None:
-        words = [str(statement) for statement in usage.deciding(purposes[0])[:1]]
+    def __init__(self, url: str, preferences: Preferences, purposes: tuple[str, ...]) -> None:
+        words = [str(statement) for statement in preferences.deciding(purposes[0])[:1]]
         super().__init__(f"{url} is not for {', '.join(purposes)}: {'; '.join(words)}")
         self.url = url
-        self.usage = usage
-        """All that was found; `robotgate.usage.Usage.deciding` tells the statements."""
+        self.preferences = preferences
+        """All that was found; `robotgate.preferences.Preferences.deciding` tells the statements."""
         self.purposes = purposes
         """The declared purposes that are disallowed."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from robotgate.errors import RobotGateError, StoreError
-    from robotgate.sites.status import Outcome
+    from robotgate.sites.status_table import Outcome
 
 
 LINE_HEAD: Final = 700

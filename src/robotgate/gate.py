@@ -1,4 +1,4 @@
-"""`RobotGate`: puts the parts together. See `web.turns`, `web.cache` and `pace.scheduler` for what a call does."""
+"""`RobotGate`: puts the parts together. `client.turns`, `client.cache` and `pace.scheduler` have what a call does."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from weakref import WeakSet
 
 import aiohttp
 
+from robotgate.client.awaited import No, Pending, Yes
+from robotgate.client.cache import SiteCache
+from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
+from robotgate.client.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
+from robotgate.client.middleware import GateMiddleware
+from robotgate.client.persistence import Persistence
+from robotgate.client.ready import DEFAULT_AHEAD, Lines, ReadyTurns
+from robotgate.client.robots import AiohttpFetcher, Fetcher
+from robotgate.client.turns import Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
@@ -42,15 +51,6 @@ from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.stores.option import given_store, open_store
 from robotgate.threads import ThreadsafeGate
 from robotgate.urls import PaceKey, as_url, pace_key_function
-from robotgate.web.awaited import No, Pending, Yes
-from robotgate.web.cache import SiteCache
-from robotgate.web.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
-from robotgate.web.middleware import GateMiddleware
-from robotgate.web.persistence import Persistence
-from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.web.robots import AiohttpFetcher, Fetcher
-from robotgate.web.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from robotgate.client.awaited import Awaited
+    from robotgate.client.turn import Turn
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
     from robotgate.identity import Signer
@@ -76,8 +78,6 @@ if TYPE_CHECKING:
     from robotgate.sites.site import Site
     from robotgate.stores.option import StoreOption
     from robotgate.urls import PaceKeyPolicy
-    from robotgate.web.awaited import Awaited
-    from robotgate.web.turn import Turn
 
     # Of the kinds of events that a callback is for.
     Kind = TypeVar("Kind", bound=Event)
@@ -180,11 +180,12 @@ class RobotGate:
             many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its
             lifetime the next use of the site requests it again in the background.
         purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
-            `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
-            a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
-            default no preference refuses anything.
+            `robotgate.preferences.Purpose`. A URL whose robots.txt disallows one of them is refused by
+            `DisallowedError`, and a `fetch` whose response does raises `PreferenceError` in place of the body. Needs
+            the extra ``preferences``. By default no preference refuses anything.
         tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, in a turn of the host
-            ahead of the page, and keeps it as it does robots.txt, for `Response.usage`. Needs the extra ``usage``.
+            ahead of the page, and keeps it as it does robots.txt, for `Response.preferences`. Needs the extra
+            ``preferences``.
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
@@ -244,7 +245,7 @@ class RobotGate:
         compiler = COMPILERS[dialect]
         self._uses = None
         if purposes or tdmrep:
-            from robotgate.usage.uses import Uses  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
+            from robotgate.preferences.uses import Uses  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
             self._uses = Uses(purposes, tdmrep=tdmrep, compiler=compiler)
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
@@ -648,7 +649,7 @@ class RobotGate:
 
         Raises (when awaited or entered):
             ResponseTooLargeError: the body is longer than `max_bytes`.
-            UsageError: the response disallows one of the gate's `purposes`.
+            PreferenceError: the response disallows one of the gate's `purposes`.
             aiohttp.TooManyRedirects: more than `max_redirects`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.

@@ -14,21 +14,21 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar, Unpack
 
+from robotgate.client.fetch import RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
 from robotgate.options import BY_OPTION
 from robotgate.pace.scheduler import is_running
-from robotgate.web.fetch import RequestOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from yarl import URL
 
+    from robotgate.client.response import Response
+    from robotgate.client.turn import Turn
+    from robotgate.client.turns import Turns
     from robotgate.options import ByOption
     from robotgate.rules.verdict import Verdict
-    from robotgate.web.response import Response
-    from robotgate.web.turn import Turn
-    from robotgate.web.turns import Turns
 
 __all__ = ["ThreadTurn", "ThreadsafeGate"]
 

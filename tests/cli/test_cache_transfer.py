@@ -18,7 +18,7 @@ from tests.cli.test_cache import cache, crash, keep, record
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
 from robotgate.cli.transfer import HostEntry, host_line, record_line
-from robotgate.sites.status import MAX_SKEW
+from robotgate.sites.status_table import MAX_SKEW
 from robotgate.stores.codec import MAX_LINE_BYTES
 
 if TYPE_CHECKING:

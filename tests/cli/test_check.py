@@ -152,7 +152,7 @@ def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
         b"User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://lic.example/l.xml\n"
         b"Content-Signal: search=yes, x\x1b[2J=no\n"
     )
-    status, lines = _check(path, "--usage", "/page")
+    status, lines = _check(path, "--preferences", "/page")
 
     assert status == 0
     assert "  ai_train: disallowed by robots.txt line 3: Content-Usage: train-ai=n" in lines
@@ -161,7 +161,12 @@ def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
     assert any(line.startswith("  cannot be read: robots.txt line 5: ") for line in lines)
     assert not any("\x1b" in line for line in lines)
     assert not any("ai_train" in line for line in _check(path, "/page")[1])
-    rows = [json.loads(_check(path, "--json", *options, "/page")[1][0]) for options in (["--usage"], [])]
-    assert (rows[0]["usage_ai_train"], rows[0]["licenses"]) == ("disallowed", "https://lic.example/l.xml")
-    assert rows[0]["usage_statements"][0]["line"] == 3
-    assert "usage_ai_train" not in rows[1]
+    rows = [
+        json.loads(_check(path, "--json", *options, "/page")[1][0]) for options in (["--preferences"], [])
+    ]
+    assert (rows[0]["preference_ai_train"], rows[0]["licenses"]) == (
+        "disallowed",
+        "https://lic.example/l.xml",
+    )
+    assert rows[0]["preference_statements"][0]["line"] == 3
+    assert "preference_ai_train" not in rows[1]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostUnavailableError, UsageError
+from robotgate import HostUnavailableError, PreferenceError
 from robotgate.cli.fetch import refused
-from robotgate.usage import parse_usage
+from robotgate.preferences import parse_preferences
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
@@ -54,8 +54,12 @@ def test_each_url_gets_one_row(site: LocalSite) -> None:
 def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     """A column for each purpose; a page that is not for the declared purpose is blocked."""
     site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\n"
-    (row,) = run(*POLITE, "--usage", "--tdmrep", f"{site.base}/a").rows
-    assert (row["usage_ai_train"], row["usage_search"], row["usage_tdm"]) == ("disallowed", "allowed", None)
+    (row,) = run(*POLITE, "--preferences", "--tdmrep", f"{site.base}/a").rows
+    assert (row["preference_ai_train"], row["preference_search"], row["preference_tdm"]) == (
+        "disallowed",
+        "allowed",
+        None,
+    )
     assert row["licenses"] is None
     assert site.asked["/.well-known/tdmrep.json"] == 1
 
@@ -67,8 +71,8 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
 
 def test_a_page_that_is_not_for_a_purpose_is_a_row() -> None:
     """Blocked, with the statement of the response."""
-    usage = parse_usage({"Content-Usage": "train-ai=n"})
-    row = refused("http://a.example/", UsageError("http://a.example/page", usage, ("ai_train",)))
+    preferences = parse_preferences({"Content-Usage": "train-ai=n"})
+    row = refused("http://a.example/", PreferenceError("http://a.example/page", preferences, ("ai_train",)))
     assert (row["outcome"], row["final_url"]) == ("blocked", "http://a.example/page")
     assert "header: Content-Usage: train-ai=n" in str(row["reason"])
 

@@ -141,18 +141,20 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
 
 
 def test_statements_are_kept_with_the_page(site: LocalSite, tmp_path: Path) -> None:
-    """With --usage, row, saved file and WARC file say the same: AIPREF asks that preferences stay with the asset.
+    """With --preferences, row, saved file and WARC file say the same: AIPREF asks that preferences stay with the asset.
 
     A WARC metadata record (ISO 28500 §6.6) belongs to the page's response, and is written for no redirect.
     """
     site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://a.example/l.xml\n"
     path, folder = tmp_path / "pages.warc.gz", tmp_path / "pages"
 
-    ended = run(*POLITE, "--usage", "--warc", str(path), "--save-dir", str(folder), f"{site.base}/moved")
+    ended = run(
+        *POLITE, "--preferences", "--warc", str(path), "--save-dir", str(folder), f"{site.base}/moved"
+    )
 
     (row,) = ended.rows
-    assert (row["usage_ai_train"], row["licenses"]) == ("disallowed", "https://a.example/l.xml")
-    statements = row["usage_statements"]
+    assert (row["preference_ai_train"], row["licenses"]) == ("disallowed", "https://a.example/l.xml")
+    statements = row["preference_statements"]
     assert isinstance(statements, list)
     assert statements[0] == {
         "source": "robots.txt",

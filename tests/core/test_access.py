@@ -28,7 +28,7 @@ from robotgate.sites.record import (
     settle,
     standing,
 )
-from robotgate.sites.status import (
+from robotgate.sites.status_table import (
     MAX_REDIRECTS,
     STATUS_TABLE,
     Effect,

@@ -29,7 +29,7 @@ from robotgate.events import (
     VerdictRefused,
 )
 from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.urls import Origin
 
 NOW: Final = 1_800_000_000.0

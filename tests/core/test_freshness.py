@@ -22,7 +22,7 @@ from robotgate.sites.record import (
     needs_plain_request,
     settle,
 )
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.urls import Origin
 
 URL: Final = "http://a.example/robots.txt"

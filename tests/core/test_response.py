@@ -32,7 +32,7 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
-    from robotgate.web.turn import Turn
+    from robotgate.client.turn import Turn
 
 VERDICT = Verdict(
     allowed=False,

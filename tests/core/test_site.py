@@ -15,7 +15,7 @@ from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.rules.verdict import AccessResult, Reason
 from robotgate.sites.record import Answer, Failure, FetchResult, RobotsRecord, Standing, settle
 from robotgate.sites.site import Ruling, ruling_of
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("http", "a.example", 80)

@@ -6,7 +6,7 @@ import pytest
 
 from robotgate import RobotsTxt
 from robotgate.demo.sites import CRAWLER, FLOOR_DELAY, Answer, Plan, Site, draw_plan
-from robotgate.usage import Preference
+from robotgate.preferences import Preference
 
 SEEDS = range(5)
 
@@ -46,7 +46,7 @@ def test_the_rules_say_what_the_pages_are(seed: int) -> None:
         rules = RobotsTxt.parse(robots.body if robots.status == 200 else b"")
         for page in site.pages:
             url = site.url(page.path)
-            is_for_us = rules.usage(url, CRAWLER).ai_train is not Preference.DISALLOWED
+            is_for_us = rules.preferences(url, CRAWLER).ai_train is not Preference.DISALLOWED
             assert (rules.allowed(url, CRAWLER) and is_for_us) == page.is_open, url
         assert (rules.crawl_delay(CRAWLER) or 0.0) == site.crawl_delay
 

@@ -127,7 +127,9 @@ async def test_fleet_worker(run: Program, sites: Web, server: RedisServer) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["json_log.py", "metrics.py", "status.py", "tracing.py", "with_crawlee.py"])
+@pytest.mark.parametrize(
+    "name", ["json_log.py", "metrics.py", "dashboard.py", "tracing.py", "with_crawlee.py"]
+)
 async def test_fetching_a_list(run: Program, sites: Web, name: str) -> None:
     """The examples that fetch the URLs of their command line; Crawlee logs failures with their tracebacks."""
     if name == "with_crawlee.py":

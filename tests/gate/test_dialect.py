@@ -113,7 +113,7 @@ async def test_purposes_are_obeyed_beside_it(web: Web, open_gate: OpenGate) -> N
     web.serve(ROBOTS, "User-agent: *\nContent-Signal: ai-train=no\nDisallow: /tea\nAllow: /tea/green\n")
     gate = await open_gate(dialect=Dialect.CLASSIC, purposes={"ai_train"})
     verdict = await gate.check(f"{SITE}/page")
-    assert verdict.reason is Reason.DISALLOWED_BY_USAGE
+    assert verdict.reason is Reason.DISALLOWED_BY_PREFERENCE
     assert (await gate.check(f"{SITE}/tea/green")).reason is Reason.DISALLOWED_BY_RULE
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import aiohttp
 import pytest
-from tests.web.hostile_answers import HOSTILE, answer, compressed, serving
+from tests.client.hostile_answers import HOSTILE, answer, compressed, serving
 
 from robotgate import HostUnavailableError, ResponseTooLargeError, RobotGate, RobotGateError, TooSoonError
 

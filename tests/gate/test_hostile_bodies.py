@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from tests.client.hostile_answers import compressed
 from tests.gate.servers import cut_off, dripping, endless
-from tests.web.hostile_answers import compressed
 
 from robotgate import (
     AccessResult,
@@ -27,7 +27,7 @@ from robotgate import (
     SQLiteStore,
     SystemClock,
 )
-from robotgate.web.robots import AiohttpFetcher
+from robotgate.client.robots import AiohttpFetcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.waiting import settle, until
 
-from robotgate.web.connector import (
+from robotgate.client.connector import (
     MAX_IDLE,
     MIN_IDLE,
     USUAL_DESCRIPTORS,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
 
     from robotgate import RobotGate
-    from robotgate.web.fetch import PageFetch
+    from robotgate.client.fetch import PageFetch
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

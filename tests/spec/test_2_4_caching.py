@@ -19,7 +19,7 @@ from robotgate.sites.record import (
     settle,
     standing,
 )
-from robotgate.sites.status import Outcome, outcome_of
+from robotgate.sites.status_table import Outcome, outcome_of
 from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("https", "www.example.com", 443)

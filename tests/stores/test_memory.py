@@ -10,7 +10,7 @@ import pytest
 
 from robotgate import HostState, MemoryStore, OptionError, Origin, RobotsRecord, StoreError
 from robotgate.pace.state import FORGIVEN_AFTER
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.stores import OperatorBlock, Pruned, Wanted
 from robotgate.stores.memory import LONGEST_DELAY
 

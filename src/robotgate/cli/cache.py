@@ -34,7 +34,7 @@ from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
-from robotgate.sites.status import STATUS_TABLE
+from robotgate.sites.status_table import STATUS_TABLE
 from robotgate.stores.codec import MAX_LINE_BYTES
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 

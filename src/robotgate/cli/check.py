@@ -12,10 +12,10 @@ import click
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
 from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
+from robotgate.preferences import Preferences, Purpose, Statement
+from robotgate.preferences.values import structured_fields
 from robotgate.rules.grammar import readable
 from robotgate.rules.robotstxt import product_token
-from robotgate.usage import Purpose, Statement, Usage
-from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,7 +54,9 @@ class Checked:
 @common.url_options
 @common.json_option
 @click.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
-@common.flag("--usage", "has_usage", help="Also show what robots.txt says about the use of pages.")
+@common.flag(
+    "--preferences", "has_preferences", help="Also show what robots.txt says about the use of pages."
+)
 @common.gate_options("Not needed with --robots.")
 @common.store_options
 async def check(
@@ -63,7 +65,7 @@ async def check(
     source: str | None,
     as_json: bool,
     robots: BinaryIO | None,
-    has_usage: bool,
+    has_preferences: bool,
     **options: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -74,7 +76,7 @@ async def check(
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
-    if has_usage:
+    if has_preferences:
         # Needs an extra.
         structured_fields()
     if not urls and source is None:
@@ -92,11 +94,11 @@ async def check(
     screen = output.Screen()
     for number, result in enumerate(results):
         if as_json:
-            output.row(row(result, has_usage=has_usage))
+            output.row(row(result, has_preferences=has_preferences))
             continue
         if number:
             screen.print()
-        show(screen, result, token, has_usage=has_usage)
+        show(screen, result, token, has_preferences=has_preferences)
     return max((result.exit for result in results), default=0)
 
 
@@ -111,7 +113,7 @@ def verdict_columns(verdict: Verdict | None) -> dict[str, object]:
     }
 
 
-def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
+def row(result: Checked, *, has_preferences: bool = False) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
     verdict = result.verdict
     cause = result.problem if verdict is None else verdict.cause
@@ -122,7 +124,7 @@ def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
         **verdict_columns(verdict),
         "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
         **output.attributes(verdict, "status", "fetched_at", "stale", "crawl_delay", "retry_after"),
-        **({} if verdict is None or not has_usage else usage_columns(verdict.usage)),
+        **({} if verdict is None or not has_preferences else preference_columns(verdict.preferences)),
     }
 
 
@@ -152,7 +154,7 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def show(screen: output.Screen, result: Checked, token: str, *, has_usage: bool = False) -> None:
+def show(screen: output.Screen, result: Checked, token: str, *, has_preferences: bool = False) -> None:
     """Print the result for one URL, with the lines of robots.txt around the one that decides."""
     word, colour = _ANSWERS[result.exit]
     screen.paragraph((word, f"bold {colour}"), f"  {result.url}", indent=4)
@@ -165,7 +167,7 @@ def show(screen: output.Screen, result: Checked, token: str, *, has_usage: bool 
         screen.paragraph((f"  {remark}", "dim"), indent=4)
     for parts in _excerpt(result.body, verdict, token):
         screen.excerpt(*parts)
-    for line in _usage_lines(verdict.usage) if has_usage else ():
+    for line in _preference_lines(verdict.preferences) if has_preferences else ():
         screen.paragraph(f"  {line}", indent=4)
 
 
@@ -230,25 +232,25 @@ def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> i
     return group.line
 
 
-def _usage_lines(usage: Usage) -> Iterator[str]:
+def _preference_lines(preferences: Preferences) -> Iterator[str]:
     """What is known for each purpose, the statements it comes from, licences, policies and problems."""
     for purpose in Purpose:
-        if deciding := usage.deciding(purpose):
+        if deciding := preferences.deciding(purpose):
             more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
-            yield f"{purpose}: {usage.preference(purpose).value} by {deciding[0]}{more}"
-    yield f"unknown: {', '.join(purpose for purpose in Purpose if not usage.deciding(purpose))}"
-    yield from (f"licence: {url}" for url in usage.licenses[:MAX_SHOWN])
-    yield from (f"policy: {url}" for url in usage.policies[:MAX_SHOWN])
-    yield from (f"cannot be read: {statement}" for statement in usage.problems[:MAX_SHOWN])
+            yield f"{purpose}: {preferences.preference(purpose).value} by {deciding[0]}{more}"
+    yield f"unknown: {', '.join(purpose for purpose in Purpose if not preferences.deciding(purpose))}"
+    yield from (f"licence: {url}" for url in preferences.licenses[:MAX_SHOWN])
+    yield from (f"policy: {url}" for url in preferences.policies[:MAX_SHOWN])
+    yield from (f"cannot be read: {statement}" for statement in preferences.problems[:MAX_SHOWN])
 
 
-def usage_columns(usage: Usage) -> dict[str, object]:
+def preference_columns(preferences: Preferences) -> dict[str, object]:
     """A column for each purpose, null where nothing is known, the licences in one, and the statements."""
-    known = {each: usage.preference(each) if usage.deciding(each) else None for each in Purpose}
+    known = {each: preferences.preference(each) if preferences.deciding(each) else None for each in Purpose}
     return {
-        **{f"usage_{purpose}": preference for purpose, preference in known.items()},
-        "licenses": " ".join(usage.licenses) or None,
-        "usage_statements": list(map(_as_row, usage.statements)),
+        **{f"preference_{purpose}": preference for purpose, preference in known.items()},
+        "licenses": " ".join(preferences.licenses) or None,
+        "preference_statements": list(map(_as_row, preferences.statements)),
     }
 
 

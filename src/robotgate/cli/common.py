@@ -17,12 +17,12 @@ from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
 from robotgate.cli.output import logged, printable_errors
+from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 
 # The one place where a store is opened by its path or URL.
 from robotgate.stores.option import open_store
-from robotgate.web.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

@@ -23,10 +23,16 @@ from rich.text import Text
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
 from robotgate.cli import check, common, files, lists, output, signing
 from robotgate.cli.rows import Earlier, Outcome
-from robotgate.errors import DisallowedError, HostUnavailableError, InvalidURLError, TooSoonError, UsageError
-from robotgate.status import serve
-from robotgate.usage import Purpose
-from robotgate.usage.values import structured_fields
+from robotgate.dashboard import serve
+from robotgate.errors import (
+    DisallowedError,
+    HostUnavailableError,
+    InvalidURLError,
+    PreferenceError,
+    TooSoonError,
+)
+from robotgate.preferences import Purpose
+from robotgate.preferences.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Iterator
@@ -152,7 +158,7 @@ class Crawl:
     """For bodies."""
     has_headers: bool
     """Whether rows have the headers of the responses."""
-    has_usage: bool
+    has_preferences: bool
     """Whether rows, files and records have what the site says about the use of the page."""
     timeout: float
     """Seconds of a request after its wait."""
@@ -235,7 +241,7 @@ class Crawl:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return refused(url, error)
         row = fetched(url, response)
-        said = check.usage_columns(response.usage) if self.has_usage else {}
+        said = check.preference_columns(response.preferences) if self.has_preferences else {}
         headers = {"headers": list(response.headers.items())}
         with common.os_errors(f"keep {url}"):
             if self.warc is not None:
@@ -259,7 +265,7 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
     match error:
         case DisallowedError():
             return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
-        case UsageError():
+        case PreferenceError():
             return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
             return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
@@ -344,7 +350,9 @@ def _rate(text: str) -> tuple[int, float]:
 @common.setting("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
 @common.flag(
-    "--usage", "has_usage", help="Add what the site says about the use of each page to what is kept of it."
+    "--preferences",
+    "has_preferences",
+    help="Add what the site says about the use of each page to what is kept of it.",
 )
 @click.option(
     "--purpose",
@@ -355,16 +363,18 @@ def _rate(text: str) -> tuple[int, float]:
 )
 @common.flag("--tdmrep", help="Request the tdmrep.json of each site, for tdm.")
 @common.address_option(
-    "--status", "status_at", help="Serve a status page, such as at 127.0.0.1:8099, while the command runs."
+    "--dashboard",
+    "dashboard_at",
+    help="Serve a dashboard, such as at 127.0.0.1:8099, while the command runs.",
 )
 @click.option(
-    "--status-token",
+    "--dashboard-token",
     envvar="ROBOTGATE_STATUS_TOKEN",
     show_envvar=True,
-    help="What readers of the status page have to give; other machines can read it only with one.",
+    help="What readers of the dashboard have to give; other machines can read it only with one.",
 )
 @common.flag(
-    "--status-controls", help="The status page has buttons that block hosts and request robots.txt again."
+    "--dashboard-controls", help="The dashboard has buttons that block hosts and request robots.txt again."
 )
 @common.store_options
 async def fetch(
@@ -379,13 +389,13 @@ async def fetch(
     warc_path: Path | None,
     per_host: int,
     timeout: float,
-    has_usage: bool,
+    has_preferences: bool,
     key_file: Path | None,
     agent_url: str | None,
     agent_form: str,
-    status_at: tuple[str, int] | None,
-    status_token: str | None,
-    status_controls: bool,
+    dashboard_at: tuple[str, int] | None,
+    dashboard_token: str | None,
+    dashboard_controls: bool,
     **options: object,
 ) -> int:
     """Fetch URLs politely and write one row of JSON for each.
@@ -396,7 +406,7 @@ async def fetch(
     that begin with # are skipped. A URL that comes twice is visited once, whatever its fragment. What is learnt of
     hosts is stored for the next run: see `robotgate cache`.
 
-    --status shows the run as a web page, read-only unless --status-controls is given: see docs/status.md.
+    --dashboard shows the run as a web page, read-only unless --dashboard-controls is given: see docs/dashboard.md.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o. It also asks
     again for URLs that were unavailable, too_soon or failed, except those whose body was too long or that redirected
@@ -405,7 +415,7 @@ async def fetch(
     Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, 2 for
     wrong usage or when a file cannot be read or written, 130 after Ctrl-C, 141 when the rows are read no more.
     """
-    if has_usage:
+    if has_preferences:
         # Needs an extra.
         structured_fields()
     if not urls and source is None:
@@ -428,7 +438,7 @@ async def fetch(
         seen=None if repeat else lists.Digests(),
         folder=folder,
         has_headers=has_headers,
-        has_usage=has_usage,
+        has_preferences=has_preferences,
         timeout=timeout,
         per_host=per_host,
     )
@@ -442,10 +452,10 @@ async def fetch(
         ):
             # Only now: a wrong option of the gate empties no file.
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
-            if status_at is not None:
-                page = serve(gate, *status_at, token=status_token, controls=status_controls)
-                with common.os_errors("serve --status at {}:{}".format(*status_at)):
-                    output.to_stderr(f"status page: {await stack.enter_async_context(page)}")
+            if dashboard_at is not None:
+                page = serve(gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls)
+                with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
+                    output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")
             await crawl.run(gate, lists.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
         left = output.counted(crawl.progress.waiting.total(), "URL")

@@ -13,7 +13,7 @@ from robotgate import HostState, InvalidURLError, Origin, RobotsRecord
 from robotgate.pace.state import merged
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import newer, whole_lines
-from robotgate.sites.status import MAX_SKEW
+from robotgate.sites.status_table import MAX_SKEW
 from robotgate.stores import codec
 from robotgate.stores.codec import FieldError, quoted, take, text_value
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
+from robotgate.client.fetch import PageFetch, RequestOptions
 from robotgate.errors import DisallowedError, ProxyUnavailableError, needs_extra
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
-from robotgate.web.fetch import PageFetch, RequestOptions
 
 with needs_extra("crawlee", __name__):
     from crawlee import HttpHeaders

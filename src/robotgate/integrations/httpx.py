@@ -20,6 +20,18 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, Unpack, cast
 from multidict import CIMultiDict
 from yarl import URL
 
+from robotgate.client.middleware import MAX_IDLE_READ, log_unread
+from robotgate.client.proxy import MAX_FAULT, fault_of_answer, named
+from robotgate.client.robots import (
+    ASKED_FOR,
+    CONNECT_TIMEOUT,
+    BoundedBody,
+    Silence,
+    answer_of,
+    cause_of,
+    failure_of,
+    outage_of,
+)
 from robotgate.errors import (
     DisallowedError,
     GateClosedError,
@@ -38,18 +50,6 @@ from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
 from robotgate.sites.record import Failure
-from robotgate.web.middleware import MAX_IDLE_READ, log_unread
-from robotgate.web.proxy import MAX_FAULT, fault_of_answer, named
-from robotgate.web.robots import (
-    ASKED_FOR,
-    CONNECT_TIMEOUT,
-    BoundedBody,
-    Silence,
-    answer_of,
-    cause_of,
-    failure_of,
-    outage_of,
-)
 
 with needs_extra("httpx", __name__):
     import httpx
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 
     from httpx import _types
 
+    from robotgate.client.turns import PageTurn
     from robotgate.sites.record import Answer
-    from robotgate.web.turns import PageTurn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 

@@ -345,12 +345,12 @@ def _hours(start_minute: int, end_minute: int) -> bytes:
 
 def _check_statement(line: Line, findings: Findings) -> None:
     """Find what no reader understands in a statement about the use of pages."""
-    from robotgate.usage.robots import READERS  # noqa: PLC0415  # Few files have such lines.
+    from robotgate.preferences.robots import READERS  # noqa: PLC0415  # Few files have such lines.
 
     try:
         reading = READERS[line.field.lower().decode()](text_of(line.value.decode("latin-1")))
     except ModuleNotFoundError:
-        # Structured fields are read by a library of the extra `usage`; without it they are not checked.
+        # Structured fields are read by a library of the extra `preferences`; without it they are not checked.
         return
     if reading.broken:
         findings.add(FindingCode.STATEMENT_UNREADABLE, line, line.value_span)

@@ -26,10 +26,10 @@ from robotgate.events import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from robotgate.client.turn import Turn
     from robotgate.events import Event
     from robotgate.gate import RobotGate
     from robotgate.observe.views import GateStats
-    from robotgate.web.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)

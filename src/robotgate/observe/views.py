@@ -18,9 +18,9 @@ from robotgate.sites.site import is_closed_unread
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from robotgate.client.turns import Turns
     from robotgate.pace.host import Host
     from robotgate.sites.site import HostAccess, Ruling, Site
-    from robotgate.web.turns import Turns
 
 
 _YEAR_3000: Final = 32_503_680_000.0

@@ -29,10 +29,10 @@ from robotgate.urls import Origin, parse_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from robotgate.preferences import Preferences
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.rules import Rules
     from robotgate.rules.verdict import Verdict
-    from robotgate.usage import Usage
 
 
 _MAX_COMPILED: Final = 64
@@ -155,18 +155,18 @@ class RobotsTxt:
         rules = self._compiled.get(agent) or self.rules(agent)
         return VerdictDraft(url, rules._decide_units(self._units_of(url)), rules, (self, agent)).frozen()
 
-    def usage(self, url: str, agent: str) -> Usage:
+    def preferences(self, url: str, agent: str) -> Preferences:
         """What the file says about the use of a page: search, AI input, training and others.
 
         Content-Usage, Content-Signal and License lines are read; none changes what `allowed` answers.
 
         Raises:
             InvalidURLError: see `allowed`.
-            ModuleNotFoundError: the extra ``usage`` is not installed.
+            ModuleNotFoundError: the extra ``preferences`` is not installed.
         """
-        from robotgate.usage import parse_usage  # noqa: PLC0415  # Needs an extra; few ask for it.
+        from robotgate.preferences import parse_preferences  # noqa: PLC0415  # Needs an extra; few ask for it.
 
-        return parse_usage(robots=self, url=url, agent=agent)
+        return parse_preferences(robots=self, url=url, agent=agent)
 
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""

@@ -7,10 +7,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from robotgate.preferences import Preferences
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.robotstxt import RobotsTxt
     from robotgate.rules.rules import Decision, Rules
-    from robotgate.usage import Usage
 
 
 class RuleKind(Enum):
@@ -47,7 +47,7 @@ class Reason(Enum):
 
     ALLOWED_BY_RULE = "allowed by a rule"
     DISALLOWED_BY_RULE = "disallowed by a rule"
-    DISALLOWED_BY_USAGE = "robots.txt disallows a purpose that we declare"
+    DISALLOWED_BY_PREFERENCE = "robots.txt disallows a purpose that we declare"
     URL_TOO_LONG = "the URL is too long to be matched against a rule, and refused to be safe"
     NO_RULE_MATCHES = "no rule of our group matches"
     NO_GROUP = "no group names us, and none is for everybody"
@@ -111,18 +111,18 @@ class Verdict:
     """The file that the verdict comes from, empty if there was none to obey, and our product token."""
 
     @property
-    def usage(self) -> Usage:
+    def preferences(self) -> Preferences:
         """What robots.txt says about the use of the page: search, training and others. Sends no request.
 
         Raises:
-            ModuleNotFoundError: the extra ``usage`` is not installed.
+            ModuleNotFoundError: the extra ``preferences`` is not installed.
         """
-        from robotgate.usage import parse_usage  # noqa: PLC0415  # Needs an extra; few ask for it.
+        from robotgate.preferences import parse_preferences  # noqa: PLC0415  # Needs an extra; few ask for it.
 
         file, agent = self.robots or (None, None)
-        return parse_usage(robots=file, url=self.url, agent=agent)
+        return parse_preferences(robots=file, url=self.url, agent=agent)
 
-    # Not for type checkers, as in `web.awaited`: they report the condition, and check what follows it.
+    # Not for type checkers, as in `client.awaited`: they report the condition, and check what follows it.
     if not TYPE_CHECKING:
 
         def __bool__(self) -> bool:

@@ -22,8 +22,8 @@ from robotgate.urls import Origin, parse_url
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
+    from robotgate.client.fetch import PageFetch
     from robotgate.sites.record import RobotsRecord
-    from robotgate.web.fetch import PageFetch
 
 HEADERS: Final = {"Accept": "application/xml,text/xml,text/plain;q=0.9,*/*;q=0.5", "Accept-Encoding": "gzip"}
 """Of a request for a sitemap, besides those that identify the crawler."""

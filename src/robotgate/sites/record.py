@@ -16,7 +16,7 @@ from robotgate.pace.state import MAX_BLOCK, growing
 from robotgate.rules.decode import ENCODED
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
-from robotgate.sites.status import (
+from robotgate.sites.status_table import (
     MAX_REDIRECTS,
     MAX_SKEW,
     MAX_STALE_AGE,

@@ -14,14 +14,14 @@ from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
 from robotgate.sites.record import RobotsRecord, Standing, is_answered, is_fresh, retry_delay, standing
-from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
+from robotgate.sites.status_table import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate.options import HostOptions, Recheck
+    from robotgate.preferences import TdmRep
     from robotgate.urls import Origin
-    from robotgate.usage import TdmRep
 
     RulesCompiler: TypeAlias = Callable[[bytes, str, Origin], Rules]
     """Makes rules of a file, a token in lower case and the origin."""

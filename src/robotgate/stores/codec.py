@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.pace.state import HostState
 from robotgate.sites.record import RobotsRecord
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
 from robotgate.pace.state import HostState
 from robotgate.sites.record import RobotsRecord
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 from robotgate.stores.base import Catalogue, OperatorBlock, Pruned, SharedStore, Wanted
 from robotgate.urls import Origin
 

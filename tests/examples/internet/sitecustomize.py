@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 if TYPE_CHECKING:
-    from robotgate.web.connector import AddressInfo
+    from robotgate.client.connector import AddressInfo
 
 ADDRESS: Final = "192.31.196.1"
 PORT: Final = int(os.environ["TEST_PORT"])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate.web.connector import ConnectorOptions
+    from robotgate.client.connector import ConnectorOptions
 
 SITE: Final = "http://site.example"
 ELSEWHERE: Final = "http://elsewhere.example"

@@ -34,11 +34,11 @@ from tests.paced import (
 from tests.waiting import settle
 
 from robotgate import Failure, HostUnavailableError
-from robotgate.web.robots import outage_of
+from robotgate.client.robots import outage_of
 
 if TYPE_CHECKING:
     from robotgate import RobotGate
-    from robotgate.web.turns import PageTurn
+    from robotgate.client.turns import PageTurn
 
 
 CONNECTION = ConnectionKey("a.example", 80, False, True, None, None, None)

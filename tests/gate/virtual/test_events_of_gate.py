@@ -41,7 +41,7 @@ from robotgate import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate.sites.status import Outcome
+from robotgate.sites.status_table import Outcome
 
 ORIGIN = Origin("http", "a.example", 80)
 

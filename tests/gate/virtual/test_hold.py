@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web as aioweb
 from tests.paced import make_gate, now
 
-from robotgate.web.middleware import MAX_IDLE_READ as MAX_HOLD
+from robotgate.client.middleware import MAX_IDLE_READ as MAX_HOLD
 
 if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web

@@ -13,9 +13,9 @@ from tests.gate.virtual.test_hold import arriving
 from tests.paced import now, scripted
 
 from robotgate import RobotGate
+from robotgate.client.middleware import MAX_IDLE_READ
 from robotgate.integrations.httpx import GateTransport
 from robotgate.testing import VirtualClock
-from robotgate.web.middleware import MAX_IDLE_READ
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

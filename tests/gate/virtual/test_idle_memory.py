@@ -11,10 +11,10 @@ import pytest
 from tests.paced import PAGE, SITE, asks, make_gate, scripted, visit
 
 from robotgate import AccessResult, Answer, Failure
+from robotgate.client.cache import COOL_DOWN_DELAY
 from robotgate.rules.match import Patterns
 from robotgate.rules.rules import Rules
 from robotgate.testing import ScriptedFetcher
-from robotgate.web.cache import COOL_DOWN_DELAY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -16,7 +16,7 @@ from robotgate import (
     RobotsFetched,
     TooSoonError,
 )
-from robotgate.web.cache import ROBOTS_TIMEOUT
+from robotgate.client.cache import ROBOTS_TIMEOUT
 
 SECURE_ROBOTS = "https://a.example/robots.txt"
 CLOSED = b"User-agent: *\nDisallow: /\n"

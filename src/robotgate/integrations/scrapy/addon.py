@@ -14,6 +14,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
+from robotgate.client.turns import refusal_of
 from robotgate.clock import SystemClock
 from robotgate.errors import (
     DisallowedError,
@@ -28,7 +29,6 @@ from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
 from robotgate.integrations.scrapy.robots import ScrapyFetcher, proxy_of
 from robotgate.rules.verdict import AccessResult
-from robotgate.web.turns import refusal_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from robotgate.client.turn import Turn
     from robotgate.events import Event
-    from robotgate.web.turn import Turn
 
 SETTINGS: Final = {
     "agent": "ROBOTGATE_AGENT",

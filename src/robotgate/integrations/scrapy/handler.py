@@ -11,11 +11,11 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.web.client import HTTPConnectionPool
 
+from robotgate.client.proxy import fault_of_answer
 from robotgate.errors import ProxyUnavailableError, RobotGateError
 from robotgate.integrations.scrapy.addon import Addon, judged_url
 from robotgate.integrations.scrapy.robots import MAX_BYTES, decoded, headers_of, proxy_of, scrapy_outage_of
 from robotgate.urls import Origin
-from robotgate.web.proxy import fault_of_answer
 
 if TYPE_CHECKING:
     from typing import Self
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from robotgate.web.turns import PageTurn
+    from robotgate.client.turns import PageTurn
 
 
 class PacedHandler:

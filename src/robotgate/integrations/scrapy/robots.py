@@ -18,11 +18,19 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser as ScrapyRobotParser
 from scrapy.utils.python import to_unicode
 
+from robotgate.client.proxy import MAX_FAULT, fault_of_answer, fault_of_error, named
+from robotgate.client.robots import (
+    ASKED_FOR,
+    BoundedBody,
+    Silence,
+    answer_of,
+    cause_of,
+    failure_of,
+    outage_of,
+)
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.proxy import MAX_FAULT, fault_of_answer, fault_of_error, named
-from robotgate.web.robots import ASKED_FOR, BoundedBody, Silence, answer_of, cause_of, failure_of, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

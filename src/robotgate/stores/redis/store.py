@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from robotgate.clock import DAY, SystemClock
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_patience, check_seconds
-from robotgate.sites.status import MAX_STALE_AGE
+from robotgate.sites.status_table import MAX_STALE_AGE
 from robotgate.stores.base import PLACE, OwnStore, Pruned, logger
 from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
 from robotgate.stores.grants import EXPIRY, ROBOTS

@@ -1,0 +1,568 @@
+"""Each origin's rules in memory: robots.txt is requested once however many tasks ask, and again before it expires."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from robotgate.client.robots import AiohttpFetcher, Fetcher, Flight, Flights
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
+    StoreError,
+)
+from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
+from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
+from robotgate.pace.host import LONG_AGO, Host, PacedTurn
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
+from robotgate.pace.spacing import NOTHING_ASKED
+from robotgate.pace.state import CLOCK_GRAIN
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.verdict import Reason
+from robotgate.sites.record import (
+    Answer,
+    Failure,
+    FetchResult,
+    RobotsRecord,
+    Standing,
+    conditions,
+    follow,
+    is_fresh,
+    needs_plain_request,
+    newer,
+    retry_delay,
+    settle,
+)
+from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
+from robotgate.sites.status_table import PROXY_ASKS, STATUS_TABLE, Outcome
+from robotgate.urls import HostPattern, Origin, PaceKeyFunction, split_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yarl import URL
+
+    from robotgate.client.persistence import Persistence
+    from robotgate.client.proxy import Route
+    from robotgate.identity import Identity
+    from robotgate.sites.site import RulesCompiler
+
+ROBOTS_TIMEOUT: Final = 10.0
+"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
+MIN_HOP_TIMEOUT: Final = 0.001
+"""Seconds; a spent budget still has to be a time-out, not the lack of one."""
+LOOKS: Final = 4
+"""Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""
+SWEEP: Final = 500
+"""Entries looked at in one go while the cache is too full; a millisecond or two."""
+SWEEP_DELAY: Final = 1.0
+"""Seconds between such sweeps."""
+COOL_DOWN: Final = 1000
+"""Rules whose tables are looked at in one go."""
+COOL_DOWN_DELAY: Final = 20.0
+"""Seconds after which tables that no question used are dropped. They take three times the memory of the file."""
+COOL_DOWN_PAUSE: Final = 0.02
+"""Seconds between two such goes."""
+
+
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+class SiteCache:
+    """The sites in memory: requests the rules of new ones, and applies the operator's options to all."""
+
+    identity: Identity
+    allow_private_addresses: bool
+    pace_key: PaceKeyFunction
+    max_hosts: int
+    recheck: Recheck | None
+    """Where there is one, `note_visit` is to be called at the end of every turn."""
+    compiler: RulesCompiler
+    """Makes the rules of a file for our token."""
+    overrides: Overrides
+    scheduler: Scheduler
+    persistence: Persistence
+    events: Events
+    sites: dict[str, Site] = field(default_factory=dict)
+    """By origin as text. Look at `Site.ready_until_at` before you use one."""
+    flights: Flights = field(default_factory=Flights)
+    """What is being found out about origins, by their text."""
+    _fetcher: Fetcher = field(init=False)
+    """Sends each request for robots.txt; the gate's own takes a route besides."""
+    _sweeping: Timer = field(init=False)
+    _cooling: Timer = field(init=False)
+    _are_warm: bool = False
+    """Whether any rules were used since the last look at all sites."""
+    _to_look_at: list[Site] = field(default_factory=list)
+    """Those whose rules this look has not come to yet."""
+    _blocks: HostBlocks = field(default_factory=HostBlocks)
+    _candidates: list[str] = field(default_factory=list)
+    """The keys of sites that are looked at next if one has to go, the oldest last."""
+
+    def open(self, fetcher: Fetcher) -> None:
+        """Request robots.txt files by a fetcher from now on."""
+        self._fetcher = fetcher
+        self._sweeping, self._cooling = Timer(self._evict), Timer(self._cool_down)
+
+    # Sites in memory.
+
+    def site(self, origin: Origin) -> Site:
+        """Return the site of an origin, added if it is not in memory. Nothing is requested."""
+        site = self.sites.get(origin.text)
+        if site is not None:
+            return site
+        self._evict(LOOKS, room=1)
+        key = self.pace_key(origin)
+        host = self.scheduler.hosts.get(key)
+        if host is None:
+            host = self.scheduler.hosts[key] = Host(key, self.persistence.first_lease)
+        site = Site(origin, host, self.overrides.options(origin.host), key=origin.text)
+        site.operator_until_at = self._blocks.until_at(origin.host)
+        host.origins += (site,)
+        self.sites[origin.text] = site
+        self.scheduler.update_limits(host)
+        return site
+
+    def site_at(self, url: str | URL) -> tuple[Site, str]:
+        """Return the site of a URL, and the URL's path and query as they will be sent.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        origin, target = split_url(url)
+        if not (self.allow_private_addresses or origin.is_public):
+            raise NonPublicAddressError(str(url))
+        return self.site(origin), target
+
+    def fresh(self, site: Site) -> Ruling | None:
+        """Return what holds for a site; None if that is not known or has expired.
+
+        Past `Site.refresh_at`, robots.txt is requested again in the background.
+        """
+        now = self.scheduler.now()
+        return site.ruling if now < site.ready_until_at else self._ruling_and_refresh(site, now)
+
+    def ruling(self, site: Site, now: float) -> Ruling | None:
+        """Return the last known ruling, expired or not. One that was dropped is made from the record, and not kept."""
+        if site.ruling is not None or site.record is None or site.options.ignore_robots:
+            return site.ruling
+        return self._ruling_of(site.record, site, now)
+
+    def _ruling_of(self, record: RobotsRecord, site: Site, now: float) -> Ruling:
+        token = self.identity.token
+        return ruling_of(record, token=token, options=site.options, now=now, compiler=self.compiler)
+
+    async def known(self, site: Site, route: Route | None = None) -> Ruling:
+        """Return what holds for a site, found out if it is not known.
+
+        Raises:
+            GateClosedError: the gate was closed before it was known.
+            NestedTurnError: asking takes a turn of the host, which this task holds, and nothing older is known.
+            HostUnavailableError: the operator blocks the host, and nothing is known.
+            StoreError: the store failed.
+        """
+        ruling = self.fresh(site)
+        if ruling is not None:
+            return ruling
+        if not site.options.ignore_robots:
+            unkept = (await self._ask(site, route)).unkept
+            if unkept is not None:
+                return self._ruling_of(unkept, site, self.scheduler.now())
+        # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
+        return self.ruling(site, self.scheduler.now()) or site.adopt(
+            Ruling(origin=site.origin, token=self.identity.token)
+        )
+
+    async def load(self, site: Site) -> None:
+        """Take in what the store knows of a site and its host, fresh or not. Nothing is requested.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        record = newer(await self.persistence.load_record(site.origin), site.record)
+        if record is not None and record is not site.record:
+            self.learn(site, record)
+        await self.persistence.load_host(site.host)
+
+    async def record(self, site: Site) -> RobotsRecord:
+        """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
+
+        Raises:
+            as `known`.
+        """
+        # If it expires soon, robots.txt is requested again in the background.
+        self.fresh(site)
+        if not self._is_usable(site.record):
+            unkept = (await self._ask(site, None)).unkept
+            if unkept is not None:
+                return unkept
+        if site.record is None:
+            raise GateClosedError
+        return site.record
+
+    async def renew(self, site: Site) -> RobotsRecord:
+        """Request a robots.txt again, however fresh it is, and return what is then known.
+
+        A flight under way is joined, and its result is used if it sent a request. A failure leaves a fresh copy in use.
+
+        Raises:
+            NestedTurnError: asking takes a turn of the host that this task holds.
+            GateClosedError, HostUnavailableError, StoreError: as `known`.
+        """
+        began_at = self.scheduler.now()
+        while True:
+            flight = self.flights.get(site.key) or self._start(site, after=math.inf)
+            await flight.join()
+            if flight.unkept is not None:
+                return flight.unkept
+            if site.record is not None and site.record.checked_at >= began_at:
+                return site.record
+
+    def learn(self, site: Site, record: RobotsRecord, *, retry_at: float = LONG_AGO) -> Ruling:
+        """Use a record from now on.
+
+        Args:
+            retry_at: robots.txt is not requested again before this instant while the record is fresh.
+        """
+        ruling = self._ruling_of(record, site, self.scheduler.now())
+        if site.record is not record:
+            site.record, site.since = record, None
+        if site.options.ignore_robots:
+            return ruling
+        asked = NOTHING_ASKED if ruling.reason is Reason.DELAY_TOO_LONG else ruling.asked
+        if site.asked != asked:
+            site.asked = asked
+            self.scheduler.update_limits(site.host)
+        self._watch_rules()
+        return site.adopt(ruling, max(refresh_at(record, self.recheck), retry_at))
+
+    def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
+        """Use a robots.txt that the caller has, as if it had just been fetched."""
+        result = FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), site.origin.robots_url)
+        record = settle(site.origin, result, previous=None, now=self.scheduler.now(), jitter=0.0)
+        if fresh_until_at is not None:
+            record = replace(record, fresh_until_at=fresh_until_at)
+        self.learn(site, record)
+        self.persistence.save_record_soon(record)
+
+    def note_visit(self, site: Site, bytes_read: int) -> None:
+        """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
+        recheck, record, host = self.recheck, site.record, site.host
+        if recheck is None or record is None or site.options.ignore_robots:
+            return
+        # Not counted since the rules were learnt: this visit is the first that counts.
+        visits, size = site.since = site.since or (host.visits - 1, host.bytes_read - bytes_read)
+        if recheck_is_due(record, recheck, visits=host.visits - visits, bytes_read=host.bytes_read - size):
+            # The next request is due after as much traffic again, even if this one fails.
+            site.since = host.visits, host.bytes_read
+            site.refresh_at = LONG_AGO
+            self._ruling_and_refresh(site, self.scheduler.now())
+
+    # Finding out.
+
+    def patience_for(self, site: Site) -> float:
+        """Return the seconds for which a site's robots.txt is waited for beyond a turn's deadline."""
+        flight = self.flights.get(site.key)
+        return 0.0 if flight is None else flight.patience
+
+    async def _ask(self, site: Site, route: Route | None) -> Flight:
+        while True:
+            flight = self.flights.get(site.key) or self._start(site, route)
+            try:
+                await flight.join()
+            except NestedTurnError:
+                if site.record is None:
+                    raise
+            if flight.unkept is None or flight.route == route:
+                return flight
+            # The proxy of another caller's page failed.
+
+    def _start(self, site: Site, route: Route | None = None, *, after: float = -math.inf) -> Flight:
+        work = partial(self._refresh, site, after=after)
+        return self.flights.begin(site.key, site.origin.robots_url, work, route)
+
+    def _ruling_and_refresh(self, site: Site, now: float) -> Ruling | None:
+        """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
+        ruling = self.ruling(site, now)
+        if ruling is None or now >= ruling.fresh_until_at:
+            return None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # A question from outside the loop is answered, and starts nothing.
+            return ruling
+        self._watch_rules()
+        if now < site.refresh_at:
+            return site.adopt(ruling, site.refresh_at)
+        site.adopt(ruling, now + retry_delay(1, retry_after=None, jitter=random.random()))
+        host = site.host
+        is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
+        if site.key not in self.flights and not is_shut and not self.flights.is_closed:
+            self._start(site, after=-math.inf if site.record is None else site.record.checked_at)
+        return ruling
+
+    async def _refresh(self, site: Site, flight: Flight, *, after: float) -> None:
+        """Find out about a site.
+
+        Args:
+            after: a record of an attempt up to this instant does not count, even if it is fresh.
+        """
+
+        def is_usable(found: RobotsRecord | None) -> bool:
+            return self._is_usable(newer(found, site.record), after)
+
+        turn = PacedTurn(site, ahead=True)
+        async with self.persistence.stored(site.origin, is_usable, flight, turn) as found:
+            record = newer(found, site.record)
+            if record is None or not self._is_usable(record, after):
+                await self._request(site, flight, record)
+                return
+        self.learn(site, record)
+        # A failure is left to the host's next turn.
+        with suppress(StoreError):
+            await self.persistence.load_host(site.host)
+
+    async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
+        before = site.record
+        result = await self._read(site, flight, known)
+        if site.record is not before and self._is_usable(site.record):
+            # `learn` was called meanwhile: what the caller gave holds.
+            return
+        now, response = self.scheduler.now(), result.response
+        outcome = result.outcome_with(known, now)
+        record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
+        retry_after = response.retry_after if response is not None and record.failures else None
+        if outcome is Outcome.PROXY:
+            flight.unkept = record
+            if known is not None and known is not site.record:
+                # A copy of the store's may hold, and its delay with it.
+                self.learn(site, known)
+            ruling = self._ruling_of(record, site, now)
+        else:
+            # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
+            ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
+        self.events.emit(
+            RobotsFetched(
+                at=now,
+                origin=record.origin,
+                robots_url=record.robots_url,
+                access=STATUS_TABLE[outcome].access,
+                outcome=outcome,
+                status=None if response is None else response.status,
+                cause=result.cause,
+                stale=ruling.standing is Standing.STALE_RULES,
+                bytes_read=0 if response is None else len(response.body),
+                elapsed=flight.elapsed,
+            )
+        )
+        if outcome is not Outcome.PROXY:
+            await self.persistence.save_record(record)
+
+    async def _read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
+        """Request a site's robots.txt, follow redirects, and say how it ended.
+
+        Args:
+            flight: told what it waits for; has the route.
+            known: the copy that is only to be confirmed, where it still lies where it was.
+
+        Raises:
+            GateClosedError, HostUnavailableError, StoreError.
+        """
+        hop, url = site, site.origin.robots_url
+        redirects: tuple[str, ...] = ()
+        while True:
+            unless = conditions(known, url)
+            answer = await self._send(hop, url, flight, unless)
+            if isinstance(answer, Failure) and answer.is_stale:
+                answer = await self._send(hop, url, flight, unless)
+            if unless and known is not None and needs_plain_request(known, answer):
+                known = None
+                continue
+            step = follow(url, redirects, answer, is_conditional=bool(unless))
+            if isinstance(step, FetchResult):
+                return step
+            redirects, url = (*redirects, url), step
+            try:
+                hop, target = self.site_at(url)
+            except InvalidURLError as error:
+                outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
+                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
+            url = f"{hop.key}{target}"
+
+    async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
+        """Send one request in the host's turn."""
+        scheduler, fetcher = self.scheduler, self._fetcher
+        turn = PacedTurn(hop, ahead=True)
+        flight.patience = 0.0
+        try:
+            while not scheduler.try_begin(turn, scheduler.now()):
+                with flight.waiting_for(turn, scheduler):
+                    await scheduler.wait(turn)
+                if scheduler.begin_granted(turn):
+                    break
+        except HostUnavailableError as error:
+            if hop.operator_until_at > scheduler.now():
+                # A block by the operator says nothing of the site: there is nothing to remember.
+                raise
+            return Failure(str(error))
+        finally:
+            flight.patience = STORE_TIMEOUT
+        flight.patience = ROBOTS_TIMEOUT
+        try:
+            if flight.route is not None and isinstance(fetcher, AiohttpFetcher):
+                fetcher = replace(fetcher, route=flight.route)
+            headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
+            left = max(ROBOTS_TIMEOUT - flight.elapsed, MIN_HOP_TIMEOUT)
+            # One byte more shows whether the file is longer.
+            answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=left)
+            if isinstance(answer, Answer):
+                turn.bytes_read = len(answer.body)
+                if answer.status != PROXY_ASKS:
+                    scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
+            elif answer.is_outage or answer.is_silence:
+                scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
+        finally:
+            flight.patience = STORE_TIMEOUT
+            scheduler.end(turn, scheduler.now())
+        flight.elapsed += scheduler.now() - turn.began_at
+        return answer
+
+    def _is_usable(self, record: RobotsRecord | None, after: float = -math.inf) -> bool:
+        """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
+        if record is None or record.checked_at <= after or not is_fresh(record, self.scheduler.now()):
+            return False
+        is_refused = record.outcome in (Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME)
+        return not (is_refused and self.allow_private_addresses)
+
+    async def aclose(self) -> None:
+        """Cancel what runs and wait for it; callers get `GateClosedError`."""
+        self.sites.clear()
+        self._sweeping.cancel()
+        self._cooling.cancel()
+        await self.flights.aclose()
+
+    # Changes by the operator while the gate runs.
+
+    def block(self, pattern: str, until_at: float, *, is_published: bool = False) -> None:
+        """Block hosts until an instant, at all gates that share the store; a past instant lifts the block.
+
+        Args:
+            is_published: the other gates know already.
+
+        Raises:
+            OptionError: the pattern or the instant makes no sense.
+        """
+        now, blocked = self.scheduler.now(), HostPattern.parse(pattern)
+        was_blocked = self._blocks.get(blocked, 0.0) > now
+        self._blocks[blocked] = until_at
+        self._blocks.prune(now)
+        sites = self._named_by(blocked)
+        for site in sites:
+            site.operator_until_at = self._blocks.until_at(site.origin.host)
+        for host in {site.host for site in sites}:
+            self.scheduler.reconsider(host)
+        name, cause = str(blocked), BlockCause.OPERATOR
+        if until_at > now:
+            self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
+        elif was_blocked:
+            self.events.emit(HostRecovered(at=now, host=name, cause=cause))
+        if self.persistence.session is not None and not is_published:
+            # A lift is published even if nothing is blocked here: another process may hold the block.
+            self.persistence.session.publish_block(name, until_at)
+
+    def hear_block(self, pattern: str, until_at: float) -> None:
+        """Take in what another gate was told, or this one, which the store repeats."""
+        known_at = self._blocks.get(HostPattern.parse(pattern), 0.0)
+        # Of two infinite instants the difference is no number, and not over anything.
+        if abs(until_at - known_at) > CLOCK_GRAIN and max(until_at, known_at) > self.scheduler.now():
+            self.block(pattern, until_at, is_published=True)
+
+    def override(self, pattern: str, override: HostOverride | None) -> None:
+        """Change the options of some hosts; waiting turns are held to them. What was fetched stays.
+
+        Raises:
+            OptionError: the pattern or a value makes no sense; everything is then as it was.
+        """
+        sites = self._named_by(self.overrides.set(pattern, override))
+        for site in sites:
+            site.options = self.overrides.options(site.origin.host)
+        for site in sites:
+            if site.options.ignore_robots or site.record is None:
+                site.drop_ruling()
+                site.asked = NOTHING_ASKED
+            else:
+                self.learn(site, site.record)
+        for host in {site.host for site in sites}:
+            self.scheduler.update_limits(host)
+
+    def _named_by(self, pattern: HostPattern) -> list[Site]:
+        return [site for site in self.sites.values() if pattern.matches(site.origin.host)]
+
+    # What is kept.
+
+    def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
+        """Evict the oldest of a full cache, which is to take so many more; what may not go waits a round."""
+        sites, size, now = self.sites, self.max_hosts - room, self.scheduler.now()
+        for _ in range(min(looks, len(sites))):
+            if len(sites) <= size:
+                return
+            if not self._candidates:
+                # A copy: to find the first key of a dict takes the longer, the more of its first were deleted.
+                self._candidates = list(reversed(sites))
+            site = sites.get(self._candidates.pop())
+            if site is not None and self._may_go(site, now):
+                self._forget(site)
+        if len(sites) > size and not self.flights.is_closed:
+            self._sweeping.set(SWEEP_DELAY)
+
+    def _may_go(self, site: Site, now: float) -> bool:
+        """Return whether a site may be evicted: no turn, flight or pending delay needs it, and the store knows it."""
+        if site.is_used:
+            site.is_used = False
+            return False
+        host, scheduler = site.host, self.scheduler
+        if site.key in self.flights or host in scheduler.changed or host in scheduler.unowned:
+            return False
+        return host.may_drop(site, now, is_saved=self.persistence.first_lease is not None)
+
+    def _forget(self, site: Site) -> None:
+        del self.sites[site.key]
+        # Turns that were made for it look for its successor.
+        site.drop_ruling()
+        host = site.host
+        host.origins = tuple(other for other in host.origins if other is not site)
+        if host.origins:
+            self.scheduler.update_limits(host)
+        else:
+            del self.scheduler.hosts[host.key]
+            self.persistence.release(host)
+
+    def _watch_rules(self) -> None:
+        """Start the timer that drops unused rules: some were just compiled."""
+        if not self._are_warm and not self.flights.is_closed:
+            self._are_warm = True
+            self._cooling.set(COOL_DOWN_DELAY)
+
+    def _cool_down(self) -> None:
+        """Drop the rules that no question used since the last look, a part of all sites at a time."""
+        if not self._to_look_at:
+            self._are_warm = False
+            self._to_look_at = list(self.sites.values())
+        part = self._to_look_at[-COOL_DOWN:]
+        del self._to_look_at[-COOL_DOWN:]
+        for site in part:
+            # The next use sets it anew.
+            if site.ready_until_at > LONG_AGO:
+                site.ready_until_at = LONG_AGO
+                self._are_warm = True
+            elif site.record is not None and not site.options.ignore_robots:
+                site.drop_ruling()
+        if self._to_look_at or self._are_warm:
+            self._cooling.set(COOL_DOWN_PAUSE if self._to_look_at else COOL_DOWN_DELAY)

@@ -1,0 +1,583 @@
+"""`gate.fetch`: a request of an aiohttp session through the gate's middleware, with a bounded read at its end.
+
+A `PageRequest` is what is asked for. `PageFetch` is what the caller awaits or enters. An `Attempt` is one way from the
+first turn to the last response: `PageFetcher.answer` makes one, or several with `retries`. Its first turn begins before
+the request is given to aiohttp, and the middleware takes it over: so a page is judged and paced even where a test
+replaces the session. Later hops and attempts of aiohttp's get their turns from the middleware.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+from multidict import CIMultiDict
+from yarl import URL
+
+from robotgate.client.awaited import Pending
+from robotgate.client.proxy import Route, fault_of_error, proxy_of
+from robotgate.client.response import Hop, Response
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    ProxyUnavailableError,
+    ResponseTooLargeError,
+    RobotGateError,
+    TooSoonError,
+)
+from robotgate.options import check_names, check_seconds, check_whole
+from robotgate.pace.host import OPEN
+from robotgate.pace.scheduler import COARSEST_TIMER, Timer
+from robotgate.pace.state import BLOCKING_STATUSES, growing
+from robotgate.urls import as_url
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from ssl import SSLContext
+
+    from robotgate.client.middleware import GateMiddleware
+    from robotgate.client.turns import PageTurn, Turns
+
+Page = TypeVar("Page", Response, aiohttp.ClientResponse)
+
+MAX_PAGE_REDIRECTS: Final = 10
+IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
+GATEWAY_STATUSES: Final = frozenset({502, 504})
+"""The server answers, but the one behind it does not."""
+LOST_CONNECTIONS: Final = (
+    aiohttp.ClientConnectionError,
+    aiohttp.ClientPayloadError,
+    ProxyUnavailableError,
+    TimeoutError,
+)
+"""Errors after which the same request may well succeed later."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
+random up to twice that, so that many tasks do not come back together."""
+MAX_PAUSE: Final = 60.0
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of `aiohttp.ClientSession.request`, without those of redirects."""
+
+    params: str | Mapping[str, str | int | float] | Sequence[tuple[str, str | int | float]] | None
+    data: object
+    json: object
+    cookies: Mapping[str, str] | None
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
+    skip_auto_headers: Iterable[str] | None
+    auth: aiohttp.BasicAuth | None
+    compress: str | bool | None
+    chunked: bool | None
+    expect100: bool
+    raise_for_status: bool | Callable[[aiohttp.ClientResponse], Awaitable[None]] | None
+    read_until_eof: bool
+    proxy: str | URL | None
+    proxy_auth: aiohttp.BasicAuth | None
+    timeout: aiohttp.ClientTimeout
+    ssl: SSLContext | bool | aiohttp.Fingerprint
+    server_hostname: str | None
+    proxy_headers: Mapping[str, str] | None
+    trace_request_ctx: object
+    read_bufsize: int | None
+    auto_decompress: bool | None
+    max_line_size: int | None
+    max_field_size: int | None
+    max_headers: int | None
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
+
+
+@dataclass(slots=True, eq=False)
+class PageRequest:
+    """What a caller asks for.
+
+    Raises:
+        OptionError, TypeError: an argument makes no sense.
+    """
+
+    url: str | URL
+    method: str
+    options: RequestOptions
+    max_bytes: int | None
+    """None: as the gate's."""
+    allow_redirects: bool
+    max_redirects: int
+    priority: int = 0
+    max_wait: float | None = None
+    retries: int = 0
+    """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
+    turn: PageTurn | None = None
+    """One that has begun, for the first hop; None: the fetch takes its own."""
+    is_page: bool = True
+    """Whether the purposes of the gate bind it: not for a file that states rules or lists URLs."""
+
+    def __post_init__(self) -> None:
+        # Tests of the defaults are quicker than calls.
+        if self.priority != 0:
+            check_whole("priority", self.priority)
+        if self.max_wait is not None:
+            check_seconds("max_wait", self.max_wait)
+        if self.max_bytes is not None:
+            check_whole("max_bytes", self.max_bytes, least=1)
+        if self.max_redirects != MAX_PAGE_REDIRECTS:
+            check_whole("max_redirects", self.max_redirects, least=0)
+        if self.options:
+            known = RequestOptions.__annotations__.keys()
+            # The URL of a turn has been judged as it is.
+            check_names(self.options, known if self.turn is None else known - {"params"})
+        if self.retries:
+            check_whole("retries", self.retries, least=0)
+            has_stream = not isinstance(self.options.get("data"), bytes | str | dict | None)
+            if has_stream or self.method.upper() not in IDEMPOTENT:
+                self.retries = 0
+
+
+class PageFetch(Pending[Response]):
+    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
+
+    __slots__ = ("_pages", "_request", "_response")
+
+    _response: aiohttp.ClientResponse
+    """What the caller reads as a stream."""
+
+    def __init__(self, pages: PageFetcher, request: PageRequest) -> None:
+        self._pages = pages
+        self._request = request
+        self._coroutine = pages.answer(request, pages.read)
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        if getcoroutinestate(self._coroutine) != CORO_CREATED:
+            raise RuntimeError("a fetch is awaited or entered once: ask the gate for another")
+        # The page is wanted as a stream: the coroutine that would have read it is not needed.
+        self._coroutine.close()
+        self._response = await self._pages.answer(self._request, self._pages.open)
+        return self._response
+
+    async def __aexit__(self, *error: object) -> None:
+        await release(self._response)
+
+
+class PageFetcher:
+    """Fetches pages by the gate's session.
+
+    Args:
+        session: the gate's own, or the caller's.
+        middleware: the gate's.
+        max_bytes: the longest body that is read where a caller gives no other bound.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        middleware: GateMiddleware,
+        turns: Turns,
+        max_bytes: int,
+    ) -> None:
+        # `preferences.uses` puts its own in their place.
+        self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
+        self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
+        self._session = session
+        self._fetches = middleware.fetches
+        # A call of a bound method is quicker than one of its object.
+        self._middleware = middleware.__call__
+        self._turns = turns
+        self._max_bytes = max_bytes
+        self._timeouts = TotalTimeouts()
+        self._is_closed = asyncio.Event()
+        self._held: set[PageTurn] = set()
+        """Turns of callers in which a request is sent."""
+        self._options: RequestOptions = {}
+        """Of a request that is given none."""
+        ours = turns.identity.headers
+        has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
+        self._options, self._total = self._completed({} if has_ours else {"headers": ours})
+
+    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+        """Make the attempts that a request needs.
+
+        Args:
+            act: makes one: `read`, or `open` for a stream.
+
+        Raises:
+            RuntimeError: the turn of the request has not begun or is over, or was used.
+            PreferenceError: the response disallows a purpose of the gate's.
+            as `read_page`.
+        """
+        if request.turn is not None:
+            return await self._answer_within(request.turn, request, act)
+        if request.retries:
+            return await self._answer_with_retries(request, act)
+        return await act(self._attempt(request))
+
+    async def read_page(self, attempt: Attempt) -> Response:
+        """Return the page with its body, its turn over.
+
+        Raises:
+            ResponseTooLargeError: the body is longer than `max_bytes`.
+            as `open_page`.
+        """
+        response = await self.open_page(attempt)
+        max_bytes = attempt.request.max_bytes or self._max_bytes
+        if attempt.stream is None and response.content.total_bytes <= max_bytes:
+            body = response.content.read_nowait(-1)
+        else:
+            try:
+                body = await read_body(response, max_bytes)
+            finally:
+                if response.connection is not None:
+                    await release(response)
+        turn, turns, hops = attempt.turn, self._turns, response.history
+        return Response(
+            response.status,
+            response.headers,
+            response.url,
+            tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else (),
+            body,
+            attempt.waited,
+            turns.ticks() + turns.epoch - turn.began_at,
+            turn,
+            response.method,
+            response.reason or "",
+        )
+
+    async def open_page(self, attempt: Attempt) -> aiohttp.ClientResponse:
+        """Begin the turn, send the request, and return the last response at its headers.
+
+        The turn begins here, and not in the middleware: where a session is mocked, no middleware of it runs. The turn
+        and the timeout end with the body, or when the response is released.
+
+        Raises:
+            aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            ProxyUnavailableError: a proxy failed, or answered in the site's place.
+            RobotGateError: as `Turns.begin`.
+        """
+        request, turn = attempt.request, attempt.turn
+        if request.turn is None and not self._turns.try_begin(turn):
+            await self._turns.begin(turn)
+            attempt.waited += turn.waited
+        task, fetches = turn.holder, self._fetches
+        outer = fetches.get(task)
+        fetches[task] = attempt
+        cancelling = 0 if task is None else task.cancelling()
+        self._timeouts.start(attempt, attempt.total)
+        try:
+            response = await self._session.request(
+                request.method,
+                attempt.url,
+                allow_redirects=request.allow_redirects,
+                # aiohttp raises at this one.
+                max_redirects=request.max_redirects + 1,
+                **attempt.options,
+            )
+        except BaseException as error:
+            if attempt.turn_is_unused:
+                # The session is mocked.
+                turn.report(error=error)
+            attempt.end()
+            # As `asyncio.timeout`: the task is cancelled no more, unless something else has cancelled it too.
+            is_late = attempt.has_expired and task is not None and task.uncancel() <= cancelling
+            if is_late and isinstance(error, asyncio.CancelledError):
+                raise TimeoutError from error
+            host, route = attempt.turn.paced.origin.host, attempt.turn.route
+            fault = fault_of_error(error, host=host, proxy=proxy_of(route), connector=self._session.connector)
+            if fault is not None and not isinstance(error, RobotGateError):
+                raise ProxyUnavailableError(host, fault) from error
+            is_known = isinstance(error, aiohttp.ClientError) or attempt.turn_is_unused
+            if is_known or not isinstance(error, ValueError):
+                raise
+            # aiohttp's own, for credentials that a redirect names beside those of the request.
+            raise InvalidURLError(str(attempt.url), f"redirected to no URL ({error})") from error
+        finally:
+            if outer is None:
+                del fetches[task]
+            else:
+                fetches[task] = outer
+        # The middleware ends the turn, too, and a second end does nothing. Without it, the session being mocked, this
+        # is the only one.
+        if response.connection is None:
+            attempt.end(response)
+        else:
+            attempt.stream = response
+            response.connection.add_callback(partial(attempt.end, response))
+        return response
+
+    async def _answer_within(
+        self, turn: PageTurn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
+        """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
+        self._turns.scheduler.check_loop()
+        if turn.state is not OPEN or turn.status is not None or turn in self._held:
+            raise RuntimeError(
+                "this turn has not begun, or has sent its request: enter it first, and fetch once"
+            )
+        turn.holder = asyncio.current_task()
+        self._held.add(turn)
+        try:
+            attempt = self._attempt(request)
+            attempt.waited = turn.waited
+            return await act(attempt)
+        except BaseException:
+            turn.end()
+            raise
+        finally:
+            self._held.discard(turn)
+
+    async def _answer_with_retries(
+        self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
+        """Make attempts until no other is worth it; return or raise what came of the last that was sent.
+
+        `max_wait` counts from the first attempt.
+        """
+        now = self._turns.now
+        deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
+        page: Page | None = None
+        made, waited = 0, 0.0
+        while True:
+            made += 1
+            attempt = self._attempt(request)
+            attempt.waited = waited
+            attempt.turn.max_wait = max(deadline_at - now(), 0.0)
+            try:
+                page = await act(attempt)
+                pause = self._pause_after(attempt, made, page.status, deadline_at)
+                if pause is None:
+                    return page
+            except (aiohttp.ClientError, TimeoutError) as error:
+                pause = self._pause_after(attempt, made, error, deadline_at)
+                if pause is None:
+                    if page is not None and isinstance(error, TooSoonError | HostUnavailableError):
+                        # This one was not sent: what came of the one before counts.
+                        return page
+                    raise
+            if isinstance(page, aiohttp.ClientResponse):
+                await release(page)
+                page = None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closed.wait(), pause)
+                raise GateClosedError
+            waited = attempt.waited + pause
+
+    def _pause_after(
+        self, attempt: Attempt, made: int, told: int | Exception, deadline_at: float
+    ) -> float | None:
+        """Return the seconds until another attempt should ask for its turn; None if there should be none.
+
+        The turn itself waits for the end of a block. The longest wait is the host's `max_block`.
+
+        Args:
+            attempt: the last one.
+            made: how many were made.
+            told: the status of the response, or the error in its place.
+            deadline_at: when the next has to have its turn, in seconds since the epoch.
+        """
+        site, now = attempt.turn.paced, self._turns.now()
+        # The `status` of robotgate's own errors was sent by no server.
+        status = told.status if isinstance(told, aiohttp.ClientResponseError) else told
+        if isinstance(told, HostUnavailableError):
+            pause = told.retry_after + COARSEST_TIMER
+        elif isinstance(told, RobotGateError | aiohttp.ClientSSLError) and not isinstance(
+            told, ProxyUnavailableError
+        ):
+            return None
+        elif status in BLOCKING_STATUSES:
+            # The host asked for a pause.
+            pause = 0.0
+        elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
+            pause = min(growing(FIRST_PAUSE, made), MAX_PAUSE) * (1 + random.random())
+            # Until then all turns of an origin that was given up are refused.
+            pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
+        else:
+            return None
+        next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
+        is_too_long = max(pause, site.host.blocked_until_at - now) > site.options.max_block
+        return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
+
+    def close(self) -> None:
+        """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
+        self._is_closed.set()
+
+    def _attempt(self, request: PageRequest) -> Attempt:
+        """Return an attempt whose turn has yet to begin, unless it is the caller's.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError: as `Turns.locate`.
+            OptionError: the User-Agent does not name our token.
+        """
+        url, options, total, route = request.url, self._options, self._total, None
+        if request.options:
+            options, total = self._completed(request.options)
+            route = Route.of(
+                options.get("proxy"),
+                options.get("proxy_auth"),
+                options.get("proxy_headers"),
+                ssl=options.get("ssl", True),
+                server_hostname=options.get("server_hostname"),
+            )
+            if params := options.pop("params", None):
+                # What is judged must be what is sent.
+                url = as_url(url).extend_query(params)
+        turn = request.turn
+        if turn is None:
+            turn = self._turns.make(url, request.priority, request.max_wait, route, is_page=request.is_page)
+        # A URL that is sent as it is written is plain. Of others yarl drops bytes that were no UTF-8.
+        if turn.units is not turn.target and isinstance(url, str) and not url.isascii():
+            url = as_url(url)
+        # A URL whose turn was made can be parsed.
+        return Attempt(request, URL(url), options, turn, total, self._timeouts)
+
+    def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
+        """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
+        options: RequestOptions = {**self._options, **given}
+        if "headers" in given:
+            # A User-Agent with another name is refused before anything is requested.
+            headers = CIMultiDict(given["headers"] or ())
+            self._turns.identity.complete(headers)
+            options["headers"] = headers
+        # aiohttp has no public name for a session's middlewares, and those of a request replace them.
+        others = given.get("middlewares")
+        if others is None:
+            others = getattr(self._session, "_middlewares", ())
+        # Ours stands behind them, where every attempt passes it.
+        options["middlewares"] = (*others, self._middleware)
+        # aiohttp takes a number of seconds as well, or None.
+        timeout: object = given.get("timeout", self._session.timeout)
+        if not isinstance(timeout, aiohttp.ClientTimeout):
+            timeout = aiohttp.ClientTimeout(total=timeout if isinstance(timeout, int | float) else None)
+        options["timeout"] = aiohttp.ClientTimeout(
+            None, timeout.connect, timeout.sock_read, timeout.sock_connect, timeout.ceil_threshold
+        )
+        # 0 is no limit, as to aiohttp.
+        return options, timeout.total or math.inf
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
+
+    request: PageRequest
+    url: URL
+    """What is requested first."""
+    options: RequestOptions
+    turn: PageTurn
+    """That of the last hop."""
+    total: float
+    """Seconds that it may take, without the waits."""
+    timeouts: TotalTimeouts
+    waited: float = field(default=0.0, init=False)
+    """Seconds spent waiting for turns, and before an earlier attempt of ours was repeated."""
+    turn_is_unused: bool = field(default=True, init=False)
+    """Whether no request has used the turn of `url` yet."""
+    chain: tuple[str, ...] = field(default=(), init=False)
+    """The URLs that redirected, first to last."""
+    has_expired: bool = field(default=False, init=False)
+    """Whether the timeout has cancelled its task."""
+    stream: aiohttp.ClientResponse | None = field(default=None, init=False)
+    """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
+
+    async def next_turn(self, url: URL, route: Route | None) -> PageTurn:
+        """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
+        last, turns = self.turn, self.turn.turns
+        last.end()
+        turn = turns.make(url, last.priority, last.max_wait, route, is_page=last.is_page)
+        turn.chain = self.chain
+        if not turns.try_begin(turn):
+            left = self.timeouts.stop(self) - self.timeouts.now()
+            await turns.begin(turn)
+            self.timeouts.start(self, left)
+        self.turn = turn
+        self.waited += turn.waited
+        return turn
+
+    async def wait_again(self) -> None:
+        """As `Turn.wait_again`, of the present turn; the timeout does not run meanwhile."""
+        turn = self.turn
+        left, began_at = self.timeouts.stop(self) - self.timeouts.now(), turn.began_at
+        await turn.wait_again()
+        self.timeouts.start(self, left)
+        self.waited += turn.began_at - began_at
+
+    def end(self, response: aiohttp.ClientResponse | None = None) -> None:
+        """End the timeout and the turn: the response has been read or released, or there is none."""
+        self.timeouts.stop(self)
+        if self.turn.state is OPEN:
+            self.turn.turns.end(self.turn, response)
+
+    def expire(self) -> None:
+        """The total timeout has passed."""
+        if self.stream is not None:
+            self.stream.content.set_exception(TimeoutError())
+            self.stream.close()
+        elif self.turn.holder is not None:
+            self.has_expired = True
+            self.turn.holder.cancel()
+
+
+class TotalTimeouts:
+    """The total timeouts of all attempts, on one timer: a timer for each is a tenth of what the gate adds to a page."""
+
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = asyncio.get_running_loop().time
+        self._expires_at: dict[Attempt, float] = {}
+        """Of those that run, by the loop's clock. While an attempt waits for a turn, its timeout does not run."""
+        self._timer = Timer(self._expire)
+
+    def start(self, attempt: Attempt, left: float) -> None:
+        """Let an attempt expire after so many seconds."""
+        expires_at = self._expires_at[attempt] = self.now() + left
+        if expires_at < self._timer.fires_at:
+            self._timer.set(left)
+
+    def stop(self, attempt: Attempt) -> float:
+        """Stop an attempt's timeout; return when it would have expired."""
+        return self._expires_at.pop(attempt, math.inf)
+
+    def _expire(self) -> None:
+        now = self.now()
+        for attempt in [each for each, expires_at in self._expires_at.items() if expires_at <= now]:
+            self.stop(attempt)
+            attempt.expire()
+        expires_at = min(self._expires_at.values(), default=math.inf)
+        if expires_at < math.inf:
+            self._timer.set(expires_at - now)
+
+
+async def release(response: aiohttp.ClientResponse) -> None:
+    """Release a response, whatever is left of it; with bytes left unread, this closes its connection."""
+    response.release()
+    await response.wait_for_close()
+
+
+async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ResponseTooLargeError: it is longer; the connection is closed.
+        aiohttp.ClientError, TimeoutError: it breaks off.
+    """
+    content = response.content
+    chunks: list[bytes] = []
+    left = max_bytes
+    while not content.at_eof():
+        try:
+            chunk = await content.readany()
+        except (RuntimeError, HttpProcessingError) as error:
+            # What aiohttp raises for a broken chunk that comes after the headers.
+            raise aiohttp.ClientPayloadError(f"the body is not what its headers say ({error})") from error
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            response.close()
+            raise ResponseTooLargeError(str(response.url), max_bytes)
+    return b"".join(chunks)

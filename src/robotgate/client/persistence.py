@@ -1,0 +1,305 @@
+"""Between the gate and its store: states go out in batches, hosts are obtained and handed on, news comes in.
+
+Nothing here is called per page while no other process asks for the host. The scheduler collects hosts that changed,
+that have to be obtained first, and that another process asks for. One task saves, one moves hosts, and each host that
+is obtained has a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+
+from robotgate.errors import StoreError
+from robotgate.events import Events, StoreLost, StoreRecovered
+from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
+from robotgate.stores.grants import ROBOTS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+
+    from robotgate.client.robots import Flight
+    from robotgate.pace.host import NotOwned
+    from robotgate.pace.scheduler import Scheduler
+    from robotgate.pace.state import HostState
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.urls import Origin
+
+Work: TypeAlias = Literal["reach", "load", "save record", "save hosts"]
+
+T = TypeVar("T")
+
+SAVE_DELAY: Final = 0.5
+"""Seconds for which changes are collected. After a crash, which loses them, the store assumes a visit."""
+
+PROVEN_BY: Final[Mapping[Work, frozenset[Work]]] = {
+    "reach": frozenset({"reach", "load", "save record", "save hosts"}),
+    "save hosts": frozenset({"load", "save record", "save hosts"}),
+}
+"""The kinds of work that count as possible again after one of them succeeded. A kind that is missing proves itself."""
+
+
+class Persistence:
+    """A gate's use of its store. Without a store, nothing is kept and this process alone has each host."""
+
+    def __init__(self, store: Store | None, *, scheduler: Scheduler, events: Events) -> None:
+        self._store = store
+        self.first_lease: NotOwned | None = None if store is None else NOT_OWNED
+        """That of a host which was not in memory."""
+        self._scheduler = scheduler
+        self._events = events
+        self.session: Session | None = None
+        """This gate's; None where the store is no `SharedStore`."""
+        self._failing: set[Work] = set()
+        """What the store failed at when it was last asked to; "reach": it says itself that it cannot be reached."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._saves: set[asyncio.Task[None]] = set()
+        """Records that are saved in the background."""
+        self._obtaining: dict[str, bool] = {}
+        """Hosts whose state is asked for, and whether another process wants them already."""
+
+    async def open(self, on_block: Callable[[str, float], None]) -> None:
+        """Join the store, and begin to work.
+
+        Args:
+            on_block: takes the operator's blocks in, those of this gate included, which the store repeats.
+
+        Raises:
+            StoreError: it cannot be reached.
+        """
+        if isinstance(self._store, SharedStore):
+            self.session = await self._store.session()
+            self._begin(self._hear(self.session, on_block), self._tasks)
+        if self._store is not None:
+            self._begin(self._transfer_hosts(self._store), self._tasks)
+            self._begin(self._save_hosts(), self._tasks)
+
+    async def aclose(self) -> None:
+        """Hand all hosts on, and save what is known.
+
+        Raises:
+            StoreError: it could not be saved.
+        """
+        caller = asyncio.current_task()
+        # Records are waited for, unless the store is lost or the caller is cancelled.
+        gives_up = "reach" in self._failing or (caller is not None and caller.cancelling() > 0)
+        for task in (*self._tasks, *(self._saves if gives_up else ())):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._saves, return_exceptions=True)
+        if self.session is None:
+            await self._save()
+            return
+        # Each host is handed on together with its state.
+        self._hand_on()
+        for host in self._scheduler.hosts.values():
+            self.release(host)
+        await self.session.aclose()
+
+    # Records.
+
+    @asynccontextmanager
+    async def stored(
+        self,
+        origin: Origin,
+        is_usable: Callable[[RobotsRecord | None], bool],
+        flight: Flight,
+        turn: PacedTurn,
+    ) -> AsyncIterator[RobotsRecord | None]:
+        """Return the stored record of a file. Within this block no other process requests it, unless it is usable.
+
+        Args:
+            is_usable: whether nothing has to be requested where this is the stored record.
+            flight, turn: while another process is waited for, which may need the same host for its own request, callers
+                of the flight that hold what this turn of the request would wait for are refused.
+
+        Raises:
+            StoreError: the store failed. It is reported as an event, too.
+        """
+        store, session = self._store, self.session
+        found = await self.load_record(origin)
+        if store is None or session is None or is_usable(found):
+            yield found
+            return
+        key = f"{ROBOTS}{origin}"
+        with flight.waiting_for(turn, self._scheduler):
+            await session.obtain(key)
+        try:
+            # Another process may have requested it while this one waited.
+            yield await self.load_record(origin)
+        finally:
+            session.leave(key, None)
+
+    async def load_record(self, origin: Origin) -> RobotsRecord | None:
+        """As `Store.load_record`; a failure is reported as an event, too."""
+        return None if self._store is None else await self._report("load", self._store.load_record(origin))
+
+    async def save_record(self, record: RobotsRecord) -> None:
+        """As `Store.save_record`; a failure is reported as an event, too."""
+        if self._store is not None:
+            await self._report("save record", self._store.save_record(record))
+
+    def save_record_soon(self, record: RobotsRecord) -> None:
+        """Save a record in the background; a failure is reported as an event."""
+
+        async def save() -> None:
+            with suppress(StoreError):
+                await self.save_record(record)
+
+        if self._store is not None:
+            self._begin(save(), self._saves)
+
+    # Hosts.
+
+    async def load_host(self, host: Host) -> None:
+        """Load what the store knows of a host, for views and `wait_time`.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        if self._store is None or host.may_pace():
+            return
+        host.merge(await self._store.load_host(host.key))
+        if self.session is None and host.lease is not None:
+            host.lease = None
+            self._scheduler.own(host)
+
+    def release(self, host: Host) -> None:
+        """Give a host's grant back, with its state, if this process has one."""
+        if self.session is not None and host.lease is not NOT_OWNED:
+            self.session.leave(host.key, host.snapshot())
+
+    async def _transfer_hosts(self, store: Store) -> None:
+        """Hand hosts on, and obtain others, as the scheduler says."""
+        scheduler = self._scheduler
+        while True:
+            await scheduler.has_transfers.wait()
+            scheduler.has_transfers.clear()
+            self._hand_on()
+            for host in [host for host in scheduler.unowned if host.key not in self._obtaining]:
+                scheduler.unowned.discard(host)
+                if not host.may_pace():
+                    self.release(host)
+                    host.lease = NOT_OWNED
+                    self._obtaining[host.key] = False
+                    self._begin(self._obtain(store, host.key), self._tasks)
+
+    async def _obtain(self, store: Store, key: str) -> None:
+        """Load a host's state; where the store is shared, wait for the right to pace it."""
+        scheduler, session = self._scheduler, self.session
+        found: Grant | HostState | StoreError | None
+        asked = store.load_host(key) if session is None else session.obtain(key)
+        try:
+            found = await self._report("load", asked)
+        except StoreError as error:
+            found = error
+        is_wanted = self._obtaining.pop(key)
+        # It may have been evicted, and be another object by now.
+        host = scheduler.hosts.get(key)
+        if host is None:
+            if session is not None:
+                session.leave(key, None)
+            return
+        scheduler.unowned.discard(host)
+        if isinstance(found, StoreError):
+            scheduler.refuse_host(host, found)
+            return
+        host.lease = None
+        if isinstance(found, Grant):
+            host.lease = found.lease
+            host.next_allowed_at = max(host.next_allowed_at, found.not_before_at)
+            found = found.state
+        host.merge(found)
+        scheduler.own(host)
+        if is_wanted:
+            scheduler.want(host)
+
+    async def _save_hosts(self) -> None:
+        """Save what has changed, in batches."""
+        scheduler = self._scheduler
+        while True:
+            await scheduler.has_unsaved.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_DELAY):
+                    await scheduler.is_urgent.wait()
+            scheduler.has_unsaved.clear()
+            scheduler.is_urgent.clear()
+            try:
+                await self._save()
+            except StoreError as error:
+                if self.session is None:
+                    scheduler.fail(error)
+                # In a shared store a crash forgets nothing: hosts of a process that has ended count as just visited.
+                scheduler.has_unsaved.set()
+
+    def _hand_on(self) -> None:
+        leaving, self._scheduler.leaving = self._scheduler.leaving, []
+        if self.session is not None:
+            for host in leaving:
+                self.session.leave(host.key, host.snapshot())
+
+    async def _save(self) -> None:
+        scheduler = self._scheduler
+        hosts = list(scheduler.changed)
+        if self._store is None or not hosts:
+            return
+        scheduler.changed.clear()
+        states = {host.key: host.snapshot() for host in hosts}
+        try:
+            await self._report("save hosts", self._store.save_hosts(states))
+        except (StoreError, asyncio.CancelledError):
+            scheduler.changed.update(hosts)
+            raise
+        scheduler.save_error = None
+
+    # News of a shared store.
+
+    async def _hear(self, session: Session, on_block: Callable[[str, float], None]) -> None:
+        while True:
+            for news in await session.news():
+                match news:
+                    case Wanted(keys):
+                        for key in keys:
+                            host = self._scheduler.hosts.get(key)
+                            if key in self._obtaining:
+                                self._obtaining[key] = True
+                            elif host is not None and host.lease is not NOT_OWNED:
+                                self._scheduler.want(host)
+                    case OperatorBlock(pattern, until_at):
+                        on_block(pattern, until_at)
+                    case Lost(error):
+                        self._scheduler.store_error = error
+                        self._failed("reach", error)
+                    case Recovered():
+                        self._scheduler.store_error = None
+                        self._worked("reach")
+
+    # Whether it works. A store may fail at one thing and do another: each has to work again.
+
+    async def _report(self, work: Work, call: Awaitable[T]) -> T:
+        """Await a call of the store, and report whether it fails."""
+        try:
+            answer = await call
+        except StoreError as error:
+            self._failed(work, error)
+            raise
+        self._worked(work)
+        return answer
+
+    def _failed(self, work: Work, error: StoreError) -> None:
+        if not self._failing:
+            self._events.emit(StoreLost(at=self._scheduler.now(), error=error))
+        self._failing.add(work)
+
+    def _worked(self, work: Work) -> None:
+        if work in self._failing:
+            self._failing -= PROVEN_BY.get(work, {work})
+            if not self._failing:
+                self._events.emit(StoreRecovered(at=self._scheduler.now()))
+
+    def _begin(self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]]) -> None:
+        # Not by the loop's task factory, which may begin a task at once.
+        task = asyncio.Task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)

@@ -1,0 +1,137 @@
+"""`Turn`: what a crawler does with a turn. `client.turns` makes them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self, Unpack
+
+from robotgate.client.fetch import MAX_PAGE_REDIRECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robotgate.client.fetch import PageFetch, RequestOptions
+    from robotgate.rules.verdict import Verdict
+
+
+class Turn(ABC):
+    """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
+
+    Entering the block waits for the turn, unless it has begun, as those of `RobotGate.ready` have. The turn ends with
+    the block, or by `end`. An error of aiohttp's that leaves the block is reported, as by ``report(error=…)``; the
+    origin of other errors is not known.
+    """
+
+    __slots__ = ()
+
+    began_at: float
+    """When it began, in seconds since the epoch."""
+    status: int | None
+    """The HTTP status that was reported last; None before."""
+    bytes_read: int
+    """The bytes of body that were reported."""
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None: ...
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """What may be fetched, without fragment and credentials."""
+
+    @property
+    @abstractmethod
+    def waited(self) -> float:
+        """Seconds from asking for the turn until it began, robots.txt included; 0 before it began."""
+
+    @property
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """Why it may be fetched."""
+
+    @abstractmethod
+    def fetch(
+        self,
+        method: str = "GET",
+        *,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """Fetch the turn's URL by the gate's session, as `RobotGate.fetch` does, in this turn that has begun.
+
+        The turn ends with the fetch, whatever comes of it, and the host's answer or error is reported: nothing else has
+        to be done with the turn. Each further hop of a redirect takes a turn of its own.
+
+        Args:
+            method, max_bytes, allow_redirects, max_redirects, options: as `RobotGate.fetch`, but for `params`: the URL
+                has been judged as it is.
+
+        Raises (when awaited or entered):
+            RuntimeError: the turn has not begun or is over, or a request was sent in it.
+            as `RobotGate.fetch`.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError, TypeError: an argument that makes no sense.
+        """
+
+    @abstractmethod
+    def headers(self, method: str = "GET") -> dict[str, str]:
+        """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
+
+        Ask for them just before each attempt: a signature holds for a minute or so, and for this URL alone.
+
+        Raises:
+            RuntimeError: the turn has not begun, or is over.
+        """
+
+    @abstractmethod
+    def report(
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # The name that a caller would write.
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """Report what came of the request: 429 and 503 block the host, for as long as Retry-After says.
+
+        May be called as often as there is news, until the turn ends; later calls change nothing.
+
+        Args:
+            status: the HTTP status. The time until the first report counts as the host's response time.
+            headers: the response's; only Retry-After is read.
+            bytes: bytes of body read since the last report.
+            error: what the client raised instead of an answer; ignored after a status. After a connection that could
+                not be made, as aiohttp and asyncio raise it, the other turns of this origin wait until a request
+                reaches it again, or it is given up. After a timeout, or a connection that was closed without an
+                answer, they do so only if several come in a row; other errors say nothing. For other clients, use
+                `report_unreachable`, or ``error=TimeoutError()``.
+        """
+
+    @abstractmethod
+    def report_unreachable(self, cause: str) -> None:
+        """Report that the origin could not be reached: its other turns wait, or are refused. Ignored after a status.
+
+        Report it where the request was not sent. For a timeout after that, use ``report(error=TimeoutError())``.
+
+        Args:
+            cause: in words that follow the host's name, for their `HostUnavailableError`.
+        """
+
+    @abstractmethod
+    async def again(self) -> None:
+        """End the turn and wait for another, to send the same request once more.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """The response has been read, or will not be. A second call does nothing."""

@@ -1,0 +1,475 @@
+"""From a URL to a turn that has begun, and to its end: the site's rules are asked first, then the host is waited for.
+
+All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each
+request they send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import _get_running_loop
+from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
+
+from aiohttp import ClientError, ClientResponse
+
+from robotgate.client.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
+from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
+from robotgate.client.robots import Silence, outage_of
+from robotgate.client.turn import Turn
+from robotgate.errors import (
+    DisallowedError,
+    GateClosedError,
+    HostUnavailableError,
+    NestedTurnError,
+    NonPublicAddressError,
+    ProxyUnavailableError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn, TurnState
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
+from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
+from robotgate.rules.normal import as_written, is_plain, target_units
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from yarl import URL
+
+    from robotgate.client.cache import SiteCache
+    from robotgate.client.fetch import PageFetcher, RequestOptions
+    from robotgate.identity import Identity
+    from robotgate.rules.verdict import Verdict
+    from robotgate.sites.site import Ruling, Site
+
+REFUSALS: Final = (
+    TooSoonError,
+    HostUnavailableError,
+    ProxyUnavailableError,
+    NonPublicAddressError,
+    NestedTurnError,
+    StoreError,
+)
+"""Errors that are reported as `TurnRefused` and counted as `Totals.turned_away`; a `DisallowedError` is reported as
+`VerdictRefused`."""
+
+
+class PageTurn(PacedTurn, Turn):
+    """One request for a page. The names that `Turn` has are for crawlers, all others are the gate's own."""
+
+    # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
+    __slots__ = ("asked_at", "chain", "max_wait", "route", "ruling", "target", "turns", "units")
+
+    paced: Site
+    holder: asyncio.Task[object] | None
+    state: TurnState
+    deadline_at: float
+    status: int | None
+    bytes_read: int
+    is_page: ClassVar[bool] = True
+    """Whether the purposes of the gate bind it."""
+
+    def __init__(  # noqa: PLR0917  # As above.
+        self,
+        turns: Turns,
+        site: Site,
+        target: str,
+        units: str,
+        priority: int,
+        max_wait: float | None,
+        route: Route | None,
+    ) -> None:
+        PacedTurn.__init__(self, site, False, priority)
+        self.turns: Turns = turns
+        self.target: str = target
+        """Path and query, as they are sent."""
+        self.units: str = units
+        """The same, as rules are matched with."""
+        self.max_wait: float | None = max_wait
+        self.route: Route | None = route
+        """By what robots.txt is requested, if the turn has to wait for it."""
+        self.asked_at: float | None = None
+        """When it was asked for; None until it has to wait for something."""
+        self.chain: tuple[str, ...] = ()
+        """The URLs that redirected here, first to last."""
+        self.ruling: Ruling | None = None
+
+    async def __aenter__(self) -> Self:
+        self.turns.scheduler.check_loop()
+        if self.holder is not None or self.state is ENDED:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
+        self.holder = asyncio.current_task()
+        if self.state is NEW and not self.turns.try_begin(self):
+            await self.turns.begin(self)
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if isinstance(error, ClientError):
+                self.report(error=error)
+        finally:
+            self.end()
+
+    @property
+    def url(self) -> str:
+        """As `Turn.url`."""
+        return f"{self.paced.key}{self.target}"
+
+    @property
+    def waited(self) -> float:
+        """As `Turn.waited`."""
+        return 0.0 if self.asked_at is None else max(self.began_at - self.asked_at, 0.0)
+
+    @property
+    def verdict(self) -> Verdict:
+        """As `Turn.verdict`."""
+        if self.ruling is None or self.state < OPEN:
+            raise RuntimeError("the turn has not begun")
+        return self.ruling.verdict(self.target, now=self.began_at)
+
+    def fetch(
+        self,
+        method: str = "GET",
+        *,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """As `Turn.fetch`."""
+        pages = self.turns.pages
+        if pages is None:
+            raise GateClosedError
+        request = PageRequest(self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self)
+        return PageFetch(pages, request)
+
+    def headers(self, method: str = "GET") -> dict[str, str]:
+        """As `Turn.headers`."""
+        if self.state is not OPEN:
+            raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
+        identity = self.turns.identity
+        return {**identity.headers, **identity.signature(method, self.url)}
+
+    def report(
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # The name that a caller would write.
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """As `Turn.report`."""
+        if self.state is not OPEN:
+            return
+        self.bytes_read += bytes
+        if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
+            return
+        if status is not None:
+            now, retry_after = self.turns.now(), None
+            if status in BLOCKING_STATUSES and headers is not None:
+                retry_after = retry_after_of(headers, now=now)
+            self.turns.scheduler.note_answer(self, status, retry_after, now)
+        if error is not None:
+            self.note_error(error)
+
+    def report_unreachable(self, cause: str) -> None:
+        """As `Turn.report_unreachable`."""
+        self.note_outage(cause)
+
+    def note_error(self, error: BaseException) -> bool:
+        """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""
+        host = self.paced.origin.host
+        if fault_of_error(error, host=host, proxy=proxy_of(self.route)) is not None:
+            return False
+        return self.note_outage(outage_of(error, host=host))
+
+    def note_outage(self, outage: str | None) -> bool:
+        """Take in why there is no answer, as `outage_of` says it.
+
+        Returns:
+            whether the request has not been sent, so that it may wait for another turn by `wait_again`.
+        """
+        if outage is None or self.state is not OPEN or self.status is not None:
+            return False
+        is_silence = isinstance(outage, Silence)
+        self.turns.scheduler.note_outage(self, outage, is_silence=is_silence)
+        return not is_silence
+
+    async def wait_again(self) -> None:
+        """End the turn and wait for another, for a request that has not been sent. Its `max_wait` goes on.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`: the host is given up, or would be tried again after `max_wait`.
+        """
+        if self.asked_at is None:
+            self.asked_at = self.began_at
+            if self.max_wait is not None:
+                self.deadline_at = self.asked_at + self.max_wait
+        self.end()
+        self.state = NEW
+        if not self.turns.try_begin(self):
+            await self.turns.begin(self)
+
+    async def again(self) -> None:
+        """As `Turn.again`."""
+        self.turns.scheduler.check_loop()
+        self.end()
+        self.asked_at, self.deadline_at = None, math.inf
+        self.status = None
+        self.bytes_read = 0
+        self.state = NEW
+        if not self.turns.try_begin(self):
+            await self.turns.begin(self)
+
+    def end(self) -> None:
+        """As `Turn.end`."""
+        self.turns.end(self)
+
+
+class FileTurn(PageTurn):
+    """A request for a file that states rules or lists URLs."""
+
+    __slots__ = ()
+
+    is_page: ClassVar[bool] = False
+
+
+class Turns:
+    """Judges URLs and begins turns."""
+
+    def __init__(self, *, identity: Identity, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
+        self.identity = identity
+        self._cache = cache
+        self.sites: dict[str, Site] = cache.sites
+        self.scheduler = scheduler
+        self._events = events
+        self.meters: tuple[Callable[[Turn, float], object], ...] = ()
+        """Called with each turn of a page as it ends, and the seconds since it began."""
+        self.pages: PageFetcher | None = None
+        """Fetches pages while the gate is open; else None."""
+        self.now: Callable[[], float] = scheduler.now
+        self.ticks: Callable[[], float] = scheduler.ticks
+        self.epoch: float = scheduler.epoch
+
+    def locate(self, url: str | URL) -> tuple[Site, str, str]:
+        """Return the site of a URL, its path and query as they will be sent, and these as rules are matched with.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        site, target = None, ""
+        if isinstance(url, str):
+            written = as_written(url)
+            if written is not None:
+                site, target = self.sites.get(written[1]), written[2]
+        else:
+            try:
+                target = url.raw_path_qs
+            except AttributeError:
+                # No URL, and so refused below.
+                target = ""
+            if is_plain(target):
+                # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
+                site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
+        # A path that is sent as it is written is in its normal form already.
+        if site is not None and "/." not in target:
+            return site, target, target
+        site, target = self._cache.site_at(url)
+        return site, target, target_units(target)
+
+    def make(
+        self,
+        url: str | URL,
+        priority: int = 0,
+        max_wait: float | None = None,
+        route: Route | None = None,
+        *,
+        is_page: bool = True,
+    ) -> PageTurn:
+        """Return a turn of a URL, which has yet to begin; `priority` and `max_wait` are those of `RobotGate.turn`.
+
+        Args:
+            is_page: as `PageTurn.is_page`.
+
+        Raises:
+            EventLoopError: the gate belongs to another event loop.
+            InvalidURLError, NonPublicAddressError: as `locate`.
+        """
+        if _get_running_loop() is not self.scheduler.loop:
+            self.scheduler.check_loop()
+        site, target, units = self.locate(url)
+        return (PageTurn if is_page else FileTurn)(self, site, target, units, priority, max_wait, route)
+
+    def try_begin(self, turn: PageTurn) -> bool:
+        """Begin a turn at once if nothing has to be waited for; return whether it began.
+
+        Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
+        """
+        site = turn.paced
+        # While no ruling is known, or once it was evicted, the site is not ready.
+        if not site.rules._allows_units(turn.units):
+            return False
+        turn.ruling = site.ruling
+        # Matching may have taken a while: read the clock after it.
+        now = self.ticks() + self.epoch
+        if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
+            return False
+        if self._events.is_heard(TurnBegan):
+            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
+        return True
+
+    async def begin(self, turn: PageTurn) -> None:
+        """Begin a turn that could not begin at once: judge its URL and wait for its host.
+
+        Raises:
+            DisallowedError: the site's rules refuse it.
+            HostUnavailableError: its robots.txt cannot be read, or the host is blocked for too long.
+            TooSoonError: the turn comes later than `max_wait`.
+            NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
+        """
+        while turn.state is not OPEN:
+            # One that is granted was waited for here, or by `ready`.
+            if turn.state is GRANTED:
+                self.scheduler.begin_granted(turn)
+            else:
+                await self.judge_and_wait(turn, may_begin=True)
+        if self._events.is_heard(TurnBegan):
+            self._events.emit(
+                TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
+            )
+
+    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901  # The steps of one wait, in their order.
+        """Judge a turn's URL and wait until it is granted.
+
+        Args:
+            may_begin: begin it at once if its host is due as soon as its rules are known.
+
+        Raises:
+            as `begin`.
+        """
+        cache, scheduler = self._cache, self.scheduler
+        if turn.asked_at is None:
+            turn.asked_at = self.now()
+            if turn.max_wait is not None:
+                turn.deadline_at = turn.asked_at + turn.max_wait
+        try:
+            # A turn renews expired rules once. Where the delay is longer than a file is fresh, it would otherwise never
+            # be granted.
+            has_renewed = False
+            while True:
+                # It may have been evicted since the turn was made.
+                site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
+                ruling = cache.fresh(site)
+                if ruling is None:
+                    ruling = await self._known_in_time(turn, site)
+                    has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
+                    if self.sites.get(site.key) is not site:
+                        continue
+                    self._judge(turn, ruling)
+                    if may_begin and self.scheduler.try_begin(turn, self.now()):
+                        return
+                # `try_begin` may have judged it a moment ago.
+                elif ruling is not turn.ruling:
+                    self._judge(turn, ruling)
+                await scheduler.wait(turn)
+                current = cache.fresh(site)
+                if current is ruling or (current is None and has_renewed):
+                    return
+                if current is None:
+                    has_renewed = True
+                elif _allows(current, turn):
+                    turn.ruling = current
+                    return
+                scheduler.give_back(turn)
+        except REFUSALS as error:
+            self.scheduler.totals.turned_away += 1
+            self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
+            raise
+
+    async def _known_in_time(self, turn: PageTurn, site: Site) -> Ruling:
+        """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
+        cache = self._cache
+        if turn.deadline_at == math.inf:
+            return await cache.known(site, turn.route)
+        left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
+        if wait > left:
+            raise TooSoonError(site.origin.host, wait)
+        # Past the deadline it waits at most twice, for what is under way: the store's answer, then a response.
+        for _ in range(3):
+            try:
+                async with asyncio.timeout(left):
+                    return await cache.known(site, turn.route)
+            except TimeoutError:
+                left = cache.patience_for(site)
+                if not left:
+                    break
+        lost = self.scheduler.store_error
+        if lost is not None and cache.patience_for(site) == STORE_TIMEOUT:
+            raise StoreError(str(lost))
+        raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
+
+    def _judge(self, turn: PageTurn, ruling: Ruling) -> None:
+        """Hold a turn to a ruling; raise what refuses it."""
+        if _allows(ruling, turn):
+            turn.ruling = ruling
+            return
+        verdict = ruling.verdict(turn.target, now=self.now())
+        if ruling.is_non_public:
+            raise NonPublicAddressError(verdict.url, verdict.cause)
+        error = refusal_of(verdict, turn.chain)
+        if isinstance(error, DisallowedError):
+            turn.paced.refused += 1
+            self.scheduler.totals.refused += 1
+            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict, host=turn.paced.host.key))
+        raise error
+
+    # What came of a turn.
+
+    def end(self, turn: PageTurn, response: ClientResponse | None = None) -> None:
+        """A turn is over; its response, if it has one, is reported unless that was done, and its body counted."""
+        now = self.ticks() + self.epoch
+        if response is not None and turn.state is OPEN:
+            if turn.status is None:
+                if (status := response.status) in BLOCKING_STATUSES or status in WAY_STATUSES:
+                    turn.report(status, response.headers)
+                else:
+                    self.scheduler.note_answer(turn, status, None, now)
+            turn.bytes_read += response.content.total_bytes
+        if not self.scheduler.end(turn, now):
+            return
+        if self._cache.recheck is not None:
+            self._cache.note_visit(turn.paced, turn.bytes_read)
+        for meter in self.meters:
+            meter(turn, now - turn.began_at)
+        if self._events.is_heard(TurnEnded):
+            self._events.emit(
+                TurnEnded(
+                    at=now,
+                    url=turn.url,
+                    status=turn.status,
+                    bytes_read=turn.bytes_read,
+                    elapsed=now - turn.began_at,
+                    host=turn.paced.host.key,
+                )
+            )
+
+
+def _allows(ruling: Ruling, turn: PageTurn) -> bool:
+    return (ruling.rules if turn.is_page else ruling.rules._for_files)._allows_units(turn.units)
+
+
+def refusal_of(
+    verdict: Verdict, chain: tuple[str, ...] = ()
+) -> DisallowedError | HostUnavailableError | ProxyUnavailableError:
+    """What a verdict that refuses is raised as: final, or until robots.txt can be read."""
+    if verdict.retry_after is None:
+        return DisallowedError(verdict, chain)
+    host = Origin.of(verdict.url).host
+    if verdict.proxy_failed:
+        return ProxyUnavailableError(host, verdict.cause or "a proxy failed", verdict)
+    cause = f"its robots.txt cannot be read ({verdict.cause})"
+    return HostUnavailableError(host, verdict.retry_after, cause, verdict)

@@ -1,0 +1,292 @@
+"""From robotgate's values, and those of other clients, to a `Preferences`: the statements of headers and of pages.
+
+Of a page, its meta, link and script elements are read, in its first 64 KiB. A script element may hold an RSL document
+(RSL 1.0 §4.6.2). Its URLs are read, its permissions are not.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Final, TypeAlias
+from xml.etree import ElementTree as ET
+
+from robotgate.preferences.robots import FIELDS, RobotsStatements
+from robotgate.preferences.statement import Preference, Preferences, Purpose, Source, Standard, Statement
+from robotgate.preferences.tdmrep import TdmRep
+from robotgate.preferences.values import (
+    RSL_TYPE,
+    Reading,
+    is_rsl,
+    licence,
+    read_content_signal,
+    read_content_usage,
+    read_licence_links,
+    read_reservation,
+    read_robots_rules,
+    read_robots_tag,
+    structured_fields,
+)
+from robotgate.rules.grammar import names
+from robotgate.rules.robotstxt import RobotsTxt, product_token
+
+if TYPE_CHECKING:
+    from robotgate.client.response import Response
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+MAX_HEADER: Final = 65_536
+"""Characters of all header fields that are read."""
+MAX_HEAD: Final = 65_536
+"""Characters of a page that are read."""
+_NAMESPACE: Final = "{https://rslstandard.org/rsl}"
+_NAMING: Final = {f"{_NAMESPACE}{name}": name for name in ("standard", "custom", "terms")}
+"""Elements whose text is a URL: of a shared licence (§3.8), of the publisher's own (§3.9), of terms to read (§3.17)."""
+_Reader: TypeAlias = "Callable[[str, str | None, float], list[Reading]]"
+"""Reads a value. The other arguments are our product token, in lower case, and the time."""
+_READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
+    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: [read_content_usage(value)]),
+    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: [read_content_signal(value)]),
+    "link": (Standard.LICENSE_LINK, lambda value, *_: read_licence_links(value)),
+    "tdm-reservation": (Standard.TDMREP, lambda value, *_: [read_reservation(value)]),
+    "tdm-policy": (Standard.TDMREP, lambda value, *_: [Reading(reference=value)]),
+    "x-robots-tag": (
+        Standard.ROBOTS_RULES,
+        lambda value, token, now: read_robots_rules(value, token, now=now),
+    ),
+    "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
+}
+"""By the name of the header field."""
+_JOINED: Final = frozenset({"content-usage", "robots-tag"})
+"""Structured fields, of which all lines are one value (RFC 9651 §4.2)."""
+_PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
+
+
+def parse_preferences(
+    headers: Headers = (),
+    html: str | bytes | None = None,
+    *,
+    robots: RobotsTxt | bytes | None = None,
+    tdmrep: TdmRep | bytes | None = None,
+    url: str | None = None,
+    agent: str | None = None,
+    now: float | None = None,
+) -> Preferences:
+    """Read the preferences of a site for a page, whatever client has read the page. Sends no request.
+
+    Any text is accepted. If a statement cannot be read, its preferences are unknown, and `Statement.problem` says why.
+
+    Args:
+        headers: of the response: a mapping, one with several values of a name (as aiohttp's), or pairs. Give each field
+            line of its own where the client can (httpx: ``response.headers.multi_items()``): a user agent in
+            X-Robots-Tag holds for the rest of its line. Decode names and values that are bytes, as Scrapy has them.
+        html: the page, or its beginning; 64 KiB are read. Bytes are taken for UTF-8.
+        robots: the site's robots.txt; needs `url` and `agent`.
+        tdmrep: the site's ``/.well-known/tdmrep.json``; needs `url`.
+        url: the page's URL, absolute.
+        agent: your product token, or a User-Agent that begins with it. Without it, statements to named crawlers are
+            left out.
+        now: seconds since the epoch, for ``unavailable_after``; by default the time of the call.
+
+    Raises:
+        InvalidURLError: `url` is not an absolute http or https URL.
+        ModuleNotFoundError: the extra ``preferences`` is not installed.
+        TypeError: a name or value of `headers` is no text.
+        ValueError: `robots` or `tdmrep` without what it needs.
+    """
+    structured_fields()
+    statements: list[Statement] = []
+    if robots is not None:
+        if url is None or agent is None:
+            raise ValueError("robots needs url and agent")
+        if isinstance(robots, bytes):
+            # Most files have no statements, and need not be parsed.
+            robots = RobotsTxt.parse(robots if FIELDS.search(robots) else b"", url)
+        is_allowed = robots.allowed(url, agent)
+        statements += RobotsStatements(robots, agent).of(robots._units_of(url), is_allowed=is_allowed)
+    if tdmrep is not None:
+        if url is None:
+            raise ValueError("tdmrep needs url")
+        rules = TdmRep.parse(tdmrep) if isinstance(tdmrep, bytes) else tdmrep
+        statements += rules.of(RobotsTxt.parse(b"", url)._units_of(url))
+    token = None if agent is None else product_token(agent).lower()
+    now = time.time() if now is None else now
+    statements += _of_headers(headers, token, now)
+    if html is not None:
+        text = html[: 4 * MAX_HEAD].decode("utf-8", "replace") if isinstance(html, bytes) else html
+        statements += _of_page(text, token, now)
+    return Preferences.of(_with_one_reservation(statements))
+
+
+def preferences_of_response(response: Response, *, has_robots: bool = True) -> Preferences:
+    """The preferences for a response, in robots.txt, tdmrep.json, headers and page.
+
+    Args:
+        has_robots: whether robots.txt is read.
+    """
+    kind = response.headers.get("Content-Type", _PAGE_TYPES[0]).partition(";")[0].strip().lower()
+    html = None
+    if kind in _PAGE_TYPES:
+        html = response.body[: 4 * MAX_HEAD].decode(response.encoding, errors="replace")
+    known = response.verdict.robots
+    return parse_preferences(
+        response.headers,
+        html,
+        robots=None if known is None or not has_robots else known[0],
+        tdmrep=response.tdmrep,
+        url=response.verdict.url,
+        agent=None if known is None else known[1],
+    )
+
+
+def _of_headers(headers: Headers, token: str | None, now: float) -> list[Statement]:
+    """The statements of the header fields of a response."""
+    found: list[Statement] = []
+    values: dict[str, list[tuple[str, str]]] = {}
+    left = MAX_HEADER
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
+        key = name.lower()
+        if key not in _READERS:
+            continue
+        left -= len(value)
+        if left < 0:
+            problem = f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
+            beyond = Reading(broken=[problem])
+            found.append(beyond.statement(_READERS[key][0], Source.HEADER, name, value))
+            break
+        values.setdefault(key, []).append((name, value))
+    for key, lines in values.items():
+        standard, read = _READERS[key]
+        joined = [(lines[0][0], ", ".join(value for _, value in lines))]
+        for name, value in joined if key in _JOINED else lines:
+            readings = read(value, token, now)
+            found += [reading.statement(standard, Source.HEADER, name, value) for reading in readings]
+    return found
+
+
+def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
+    """The statements of the elements of a page, up to the first that cannot be parsed.
+
+    Args:
+        token: our product token, in lower case; None if unknown.
+        now: seconds since the epoch.
+    """
+    reader = _PageReader(token, now)
+    # Some releases of the parser raise these for unknown declarations.
+    with suppress(AssertionError, ValueError):
+        reader.feed(html[:MAX_HEAD])
+    for document in reader.rsl:
+        named, problems = _read_rsl(document)
+        found = [(name, url, Reading(reference=url)) for name, url in dict.fromkeys(named) if url]
+        if problems or not found:
+            found.append(("script", RSL_TYPE, Reading(broken=problems)))
+        for name, words, reading in found:
+            reader.statements.append(reading.statement(Standard.RSL, Source.META, name, words))
+    return reader.statements
+
+
+class _PageReader(HTMLParser):
+    def __init__(self, token: str | None, now: float) -> None:
+        super().__init__(convert_charrefs=True)
+        self.statements: list[Statement] = []
+        self.rsl: list[str] = []
+        """The text of each script element that is an RSL document."""
+        self._is_rsl = False
+        self._token = token
+        self._now = now
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "script"):
+            return
+        values: dict[str, str] = {}
+        for name, value in attrs:
+            # Of repeated attributes the first counts, in HTML. A value may be written on several lines.
+            values.setdefault(name, " ".join((value or "").split()))
+        url, kind = values.get("href", ""), values.get("type", "")
+        if tag == "meta":
+            self._read_meta(values.get("name", ""), values.get("content", ""))
+        elif tag == "link" and "license" in values.get("rel", "").lower().split():
+            reading = licence(url, kind)
+            self.statements.append(reading.statement(Standard.LICENSE_LINK, Source.META, "link", url))
+        elif tag == "script" and is_rsl(kind):
+            self._is_rsl = True
+            self.rsl.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_rsl:
+            self.rsl[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_rsl = self._is_rsl and tag != "script"
+
+    def _read_meta(self, name: str, content: str) -> None:
+        key, standard = name.lower(), Standard.TDMREP
+        if key == "tdm-reservation":
+            readings = [read_reservation(content)]
+        elif key == "tdm-policy":
+            readings = [Reading(reference=content)]
+        elif key == "robots" or (self._token is not None and key and names(key, self._token)):
+            standard = Standard.ROBOTS_RULES
+            readings = read_robots_rules(content, self._token, now=self._now, has_agents=False)
+        else:
+            return
+        self.statements += [reading.statement(standard, Source.META, name, content) for reading in readings]
+
+
+def _read_rsl(text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """What an RSL document names up to its first error, and that error.
+
+    These are names of elements, each with its URL as it is written, and ``server``: the attribute of a content element
+    that names a licence server (§3.3).
+    """
+    found: list[tuple[str, str]] = []
+    if "<!DOCTYPE" in text:
+        # Entities are declared in it, and one may stand for a gigabyte or another file.
+        return found, ["it declares a document type, so it is not read"]
+    source = io.StringIO(text.strip().encode("utf-8", "replace").decode())
+    root: str | None = None
+    try:
+        for event, element in ET.iterparse(source, ("start", "end")):  # noqa: S314  # There are no entities.
+            root = root or element.tag
+            if root != f"{_NAMESPACE}rsl":
+                return found, ["not an rsl element of https://rslstandard.org/rsl"]
+            if event == "end" and element.tag in _NAMING and not len(element):
+                found.append((_NAMING[element.tag], (element.text or "").strip()))
+            elif event == "start" and element.tag == f"{_NAMESPACE}content":
+                found.append(("server", element.get("server", "")))
+    except ET.ParseError as error:
+        return found, [f"not well-formed XML ({error})"]
+    return found, []
+
+
+_RESERVED: Final = (Purpose.TDM, Preference.DISALLOWED)
+
+
+def _with_one_reservation(statements: list[Statement]) -> list[Statement]:
+    """Let the reservation and the policy nearest to the page replace the others: page, then header, then file (TDMRep).
+
+    A policy counts only beside a reservation.
+
+    Args:
+        statements: in the order file, header, page.
+    """
+    stated = [each for each in statements if each.standard is Standard.TDMREP]
+    reserved_by = [each.source for each in stated if each.says][-1:]
+    policy_by = [each.source for each in stated if each.reference][-1:]
+    if not any(_RESERVED in each.says for each in stated if each.source in reserved_by):
+        policy_by = []
+    settled = []
+    for each in statements:
+        kept = each
+        if each.standard is Standard.TDMREP and each.source not in policy_by:
+            kept = replace(kept, reference=None)
+        if each.standard is Standard.TDMREP and each.says and each.source not in reserved_by:
+            kept = replace(kept, says=(), note="replaced by a reservation nearer to the page")
+        settled.append(kept)
+    return settled

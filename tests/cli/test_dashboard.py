@@ -1,0 +1,69 @@
+"""``robotgate fetch --dashboard``."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from tests.cli.conftest import CONTACT, run
+from tests.dashboard.reader import TOKEN, reading
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import LocalSite, Program
+
+POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
+HANDLES_CTRL_C: Final = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a child process")
+
+
+@HANDLES_CTRL_C
+async def test_a_run_shows_itself(site: LocalSite, program: Program) -> None:
+    """The URL is told on standard error; the page has the hosts of the run, and buttons only where asked for."""
+    process = await program.start(*POLITE, "--dashboard", "127.0.0.1:0", f"{site.base}/hang")
+    assert process.stderr is not None
+    line = (await process.stderr.readline()).decode()
+    assert line.startswith("dashboard: http://127.0.0.1:")
+    url = line.removeprefix("dashboard: ").strip()
+    await site.hanging()
+    async with reading(url) as reader:
+        (row,) = await reader.rows()
+        assert (row["origin"], row["open_turns"]) == (site.base, 1)
+        assert (await reader.next())["controls"] is False
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(60):
+        _, err = await process.communicate()
+    assert "interrupted" in err.decode()
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(url)
+
+
+def test_other_machines_need_a_token(site: LocalSite) -> None:
+    """Without one the command refuses, with one it runs; nothing was requested before."""
+    refused = run(*POLITE, "--dashboard", "0.0.0.0:0", f"{site.base}/a")
+    assert refused.status == 2
+    assert "token" in refused.err
+    assert not site.asked
+    assert run(*POLITE, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["", "8099", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80"]
+)
+def test_an_address_has_a_port(address: str) -> None:
+    """What is none is refused with an example."""
+    ended = run(*POLITE, "--dashboard", address, "http://127.0.0.1:1/")
+    assert (ended.status, "127.0.0.1:8099" in ended.err) == (2, True)
+
+
+def test_a_port_that_is_taken_ends_the_command(site: LocalSite) -> None:
+    """With one line that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = run(*POLITE, "--dashboard", address, f"{site.base}/a")
+    assert ended.status == 2
+    assert f"cannot serve --dashboard at {address}" in ended.err

@@ -1,0 +1,168 @@
+"""Answers for robots.txt that no honest server sends: `AiohttpFetcher` returns, and nothing hostile opens a site."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from tests.client.hostile_answers import BODY, HOSTILE, answer, compressed, serving
+
+from robotgate.client.robots import AiohttpFetcher
+from robotgate.clock import SystemClock
+from robotgate.sites.record import Answer, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_BYTES: Final = 512_001
+
+
+async def fetched(
+    raw: bytes, headers: Mapping[str, str] | None = None, *, pause: float = 0.0, timeout: float = 5.0
+) -> Answer | Failure:
+    """What comes of one request that is answered so."""
+    async with serving(raw, pause=pause) as port, aiohttp.ClientSession() as session:
+        return await AiohttpFetcher(session, SystemClock()).fetch(
+            f"http://127.0.0.1:{port}/robots.txt", headers=headers or {}, max_bytes=MAX_BYTES, timeout=timeout
+        )
+
+
+async def test_any_answer_is_an_answer_or_a_failure(subtests: pytest.Subtests) -> None:
+    """No exception, whatever a server sends, at once or piece by piece; and a cause in words that can be stored."""
+    for pause in [0.0, 0.01]:
+        # aiohttp does not notice some broken chunks; the timeout does.
+        fetching = [fetched(raw, pause=pause, timeout=0.5) for raw in HOSTILE.values()]
+        results = await asyncio.gather(*fetching, return_exceptions=True)
+        for name, result in zip(HOSTILE, results, strict=True):
+            with subtests.test(pause=pause, name=name):
+                if isinstance(result, Failure):
+                    assert 0 < len(result.cause.encode()) < 1000
+                else:
+                    assert isinstance(result, Answer)
+                    assert len(result.body) <= MAX_BYTES
+
+
+async def test_no_answer_leaves_a_connection_or_a_cookie_behind(subtests: pytest.Subtests) -> None:
+    """The session is as it was."""
+    for name, raw in HOSTILE.items():
+        with subtests.test(name=name):
+            async with serving(raw) as port, aiohttp.ClientSession() as session:
+                await AiohttpFetcher(session, SystemClock()).fetch(
+                    f"http://127.0.0.1:{port}/robots.txt", headers={}, max_bytes=MAX_BYTES, timeout=5.0
+                )
+                assert not list(session.cookie_jar)
+                connector = session.connector
+                assert connector is not None
+                assert not connector._acquired  # The public way to it is a trace of every request.
+
+
+@pytest.mark.parametrize(
+    ("lines", "body"),
+    [
+        ((b"Content-Encoding: gzip", b"Content-Encoding: gzip"), compressed(times=2)),
+        ((b"Content-Encoding: gzip, gzip",), compressed(times=2)),
+        ((b"Content-Encoding: identity", b"Content-Encoding: gzip"), compressed()),
+        ((b"Content-Encoding: gzip", b"content-encoding: identity"), compressed()),
+        ((b"Content-Encoding: ,", b"Content-Encoding: GZIP ,"), compressed()),
+        ((b"Content-Encoding:",), BODY),
+        ((b"Content-Encoding: deflate", b"Content-Encoding: gzip"), compressed(BODY)),
+        ((b"Content-Encoding: br", b"Content-Encoding: gzip"), compressed()),
+        ((b"Content-Encoding: gzip", b"Content-Encoding: br"), compressed()),
+        ((b"Transfer-Encoding: gzip",), compressed()),
+    ],
+)
+async def test_file_in_several_codings_is_read_or_a_failure(lines: tuple[bytes, ...], body: bytes) -> None:
+    """All lines count, as one list in order: compressed bytes are never read as a file that allows everything."""
+    result = await fetched(answer(*lines, body=body))
+    assert isinstance(result, Failure) or result.body == BODY
+
+
+async def test_file_compressed_twice_is_read() -> None:
+    """As its two header lines say."""
+    twice = answer(b"Content-Encoding: gzip", b"Content-Encoding: gzip", body=compressed(times=2))
+    result = await fetched(twice)
+    assert isinstance(result, Answer)
+    assert result.body == BODY
+
+
+async def test_redirect_to_two_places_is_a_failure() -> None:
+    """Neither is followed; twice the same place is one."""
+    result = await fetched(answer(b"Location: /a", b"Location: /b", status=b"302 Found"))
+    assert isinstance(result, Failure)
+    assert "2 places" in result.cause
+    result = await fetched(answer(b"Location: /a", b"location:  /a ", status=b"302 Found"))
+    assert isinstance(result, Answer)
+    assert result.location == "/a"
+
+
+async def test_repeated_headers_are_read_in_the_stricter_way() -> None:
+    """The longest Retry-After, all of Cache-Control, and no validator where there are two."""
+    result = await fetched(
+        answer(
+            b"Retry-After: 5",
+            b"Retry-After: 3600",
+            b"Cache-Control: public",
+            b"Cache-Control: max-age=600",
+            b'ETag: "a"',
+            b'ETag: "b"',
+            b"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT",
+            b"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT",
+            status=b"503 Busy",
+        )
+    )
+    assert isinstance(result, Answer)
+    assert (result.retry_after, result.cache_control, result.etag) == (3600.0, "public, max-age=600", None)
+    assert result.last_modified == "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize("name", ["gzip of empty members", "gzip of empty blocks"])
+async def test_gzip_of_nothing_does_not_hold_the_loop(name: str) -> None:
+    """It is given up as soon as that is seen, not at the timeout."""
+    result = await fetched(HOSTILE[name], timeout=60.0)
+    assert isinstance(result, Failure)
+    assert "within" not in result.cause
+
+
+async def test_headers_of_the_session_stay_at_home() -> None:
+    """robots.txt is requested without credentials, cookies and whatever else a session adds to its pages."""
+    requests: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer(b"Set-Cookie: seen=1", b"Connection: close", body=BODY))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/robots.txt"
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(
+            headers={"Authorization": "Basic x", "X-Secret": "1", "If-None-Match": '"page"'},
+            cookies={"session": "1"},
+            cookie_jar=jar,
+        ) as session:
+            fetcher = AiohttpFetcher(session, SystemClock())
+            for headers in ({"User-Agent": "ExampleBot/1.0"}, {"If-None-Match": '"v1"'}):
+                result = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES, timeout=5.0)
+                assert isinstance(result, Answer)
+                assert result.body == BODY
+        assert [cookie.key for cookie in jar] == ["session"]
+    for request in requests:
+        assert b"authorization" not in request.lower()
+        assert b"x-secret" not in request.lower()
+        assert b"cookie" not in request.lower()
+        assert b'"page"' not in request
+    assert b"User-Agent: ExampleBot/1.0" in requests[0]
+    assert b'If-None-Match: "v1"' in requests[1]
+
+
+async def test_what_an_honest_server_compresses_is_read() -> None:
+    """A file in one coding, whatever its size, up to the bound."""
+    body = BODY * 30_000
+    result = await fetched(answer(b"Content-Encoding: gzip", body=gzip.compress(body)))
+    assert isinstance(result, Answer)
+    assert result.body == body[:MAX_BYTES]

@@ -1,0 +1,421 @@
+"""Outages: told from the errors that aiohttp really raises, met on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+import struct
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from tests.waiting import settle
+
+from robotgate.client.robots import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, Silence, outage_of
+from robotgate.clock import SystemClock
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate.sites.record import Answer, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from tests.gate.servers import Web
+
+    Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+LOOPBACK: Final = "127.0.0.1"
+SHORT: Final = 0.05
+"""Seconds; what is waited for never comes."""
+REFUSED: Final = "it refuses connections"
+NO_NAME: Final = "its name cannot be resolved"
+NO_ANSWER: Final = "it does not answer in time"
+NO_CONNECTION: Final = "it takes no connection in time"
+HUNG_UP: Final = "it closes the connection without an answer"
+
+
+class Resolver(AbstractResolver):
+    """Finds no name, for a reason of its own."""
+
+    def __init__(self, error: OSError) -> None:
+        self._error = error
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Nothing.
+
+        Raises:
+            OSError: the reason.
+        """
+        raise self._error
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+async def error_of(
+    url: str,
+    connector: aiohttp.TCPConnector | None = None,
+    *,
+    proxy: str | None = None,
+    timeout: aiohttp.ClientTimeout | None = None,
+) -> BaseException:
+    """What aiohttp raises for this request."""
+    async with aiohttp.ClientSession(connector=connector) as session:
+        try:
+            async with session.get(url, proxy=proxy, timeout=timeout) as response:
+                await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            return error
+    raise AssertionError(url)
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port that is taken, without a listener."""
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        yield int(taken.getsockname()[1])
+
+
+@asynccontextmanager
+async def server(
+    talk: Talk,
+) -> AsyncIterator[str]:
+    """A server that treats each connection like this, by its authority."""
+    talks: set[asyncio.Task[object]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.add(task)
+        with suppress(ConnectionError):
+            await talk(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    listening = await asyncio.start_server(serve, LOOPBACK, 0)
+    async with listening:
+        yield f"{LOOPBACK}:{listening.sockets[0].getsockname()[1]}"
+        await settle()
+        await asyncio.gather(*talks)
+
+
+async def keep_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Listen until the other is gone."""
+    await reader.read()
+
+
+async def hang_up(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """End the conversation where it should begin."""
+    await reader.read(1)
+
+
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Break the conversation off."""
+    await reader.readuntil(b"\r\n\r\n")
+    own: socket.socket = writer.get_extra_info("socket")
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def saying(octets: bytes) -> Talk:
+    """Say this to whatever is asked, and no more."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(octets)
+        await writer.drain()
+
+    return talk
+
+
+async def test_refused_connection(deaf_port: int) -> None:
+    """There is no listener."""
+    error = await error_of(f"http://{LOOPBACK}:{deaf_port}/")
+    assert isinstance(error, aiohttp.ClientConnectorError)
+    assert outage_of(error) == REFUSED
+    assert outage_of(error, host=LOOPBACK) == REFUSED
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+        OSError(None, "DNS lookup failed"),
+    ],
+)
+async def test_name_without_an_address(reason: OSError) -> None:
+    """The look-up failed, in the system's words or another resolver's."""
+    error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
+    assert isinstance(error, aiohttp.ClientConnectorDNSError)
+    for host in (None, "site.example", "Site.Example."):
+        assert outage_of(error, host=host) == NO_NAME
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        socket.gaierror(socket.EAI_MEMORY, "Memory allocation failure"),
+        socket.gaierror(socket.EAI_SYSTEM, "System error"),
+        *(OSError(number, os.strerror(number)) for number in sorted(OWN_ERRNOS)),
+    ],
+)
+async def test_look_up_that_this_machine_could_not_make(reason: OSError) -> None:
+    """It says nothing of the name."""
+    error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
+    assert isinstance(error, aiohttp.ClientConnectorDNSError)
+    assert outage_of(error) is None
+
+
+@pytest.mark.parametrize(
+    ("timeout", "kind", "outage"),
+    [
+        (aiohttp.ClientTimeout(total=SHORT), TimeoutError, NO_ANSWER),
+        (aiohttp.ClientTimeout(sock_read=SHORT), aiohttp.SocketTimeoutError, NO_ANSWER),
+    ],
+)
+async def test_silent_server(timeout: aiohttp.ClientTimeout, kind: type[BaseException], outage: str) -> None:
+    """It takes the connection, and then says nothing."""
+    async with server(keep_silent) as authority:
+        error = await error_of(f"http://{authority}/", timeout=timeout)
+    assert isinstance(error, kind)
+    assert outage_of(error, host=LOOPBACK) == outage
+    assert isinstance(outage_of(error), Silence)
+
+
+@pytest.mark.parametrize("option", ["connect", "sock_connect"])
+async def test_connection_that_is_never_made(option: str) -> None:
+    """The server says nothing to a TLS handshake, which is a part of connecting."""
+    async with server(keep_silent) as authority:
+        error = await error_of(f"https://{authority}/", timeout=aiohttp.ClientTimeout(**{option: SHORT}))
+    assert isinstance(error, aiohttp.ConnectionTimeoutError)
+    assert outage_of(error, host=LOOPBACK) == NO_CONNECTION
+    assert not isinstance(outage_of(error), Silence)
+
+
+async def test_tls_against_a_plain_port() -> None:
+    """The handshake fails."""
+    async with server(saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as authority:
+        error = await error_of(f"https://{authority}/")
+    assert isinstance(error, aiohttp.ClientConnectorSSLError)
+    outage = outage_of(error, host=LOOPBACK)
+    assert outage is not None
+    assert outage.startswith("its TLS handshake fails (")
+
+
+async def test_tls_handshake_that_is_broken_off() -> None:
+    """The server hangs up in the middle of it."""
+    async with server(hang_up) as authority:
+        error = await error_of(f"https://{authority}/")
+    assert isinstance(error, aiohttp.ClientConnectorError)
+    assert outage_of(error, host=LOOPBACK) is not None
+
+
+async def test_certificate_that_nobody_trusts(web: Web) -> None:
+    """Nothing can be asked of this host over TLS."""
+    error = await error_of(f"https://{LOOPBACK}:{web.tls_port}/")
+    assert isinstance(error, aiohttp.ClientConnectorCertificateError)
+    outage = outage_of(error, host=LOOPBACK)
+    assert outage is not None
+    assert "self-signed certificate" in outage.replace("self signed", "self-signed")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_proxy_that_is_down(scheme: str, deaf_port: int) -> None:
+    """It says nothing of the host behind it."""
+    error = await error_of(f"{scheme}://site.example/", proxy=f"http://{LOOPBACK}:{deaf_port}")
+    assert isinstance(error, aiohttp.ClientProxyConnectionError)
+    assert outage_of(error) is None
+
+
+async def test_proxy_without_an_address() -> None:
+    """No error of aiohttp's own tells of that; who was asked does."""
+    resolver = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    error = await error_of(
+        "http://site.example/", aiohttp.TCPConnector(resolver=resolver), proxy="http://proxy.example:3128"
+    )
+    assert isinstance(error, aiohttp.ClientConnectorDNSError)
+    assert outage_of(error, host="site.example") is None
+
+
+async def test_proxy_that_refuses_to_connect() -> None:
+    """What it answers to CONNECT is the proxy's word."""
+    async with server(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as authority:
+        error = await error_of("https://site.example/", proxy=f"http://{authority}")
+    assert isinstance(error, aiohttp.ClientHttpProxyError)
+    assert outage_of(error) is None
+
+
+class ProxyConnectionError(OSError):
+    """As libraries for SOCKS proxies have one."""
+
+
+async def test_proxy_of_another_library() -> None:
+    """Its errors come wrapped into one of aiohttp's; the cause is looked at too."""
+
+    class Connector(aiohttp.TCPConnector):
+        async def connect(self, *_: object, **__: object) -> aiohttp.connector.Connection:
+            raise ProxyConnectionError(errno.ECONNREFUSED, "Couldn't connect to proxy")
+
+    error = await error_of("http://site.example/", Connector())
+    assert isinstance(error, aiohttp.ClientOSError)
+    assert outage_of(error) is None
+    assert error.__cause__ is not None
+    assert outage_of(error.__cause__) is None
+
+
+@pytest.mark.parametrize("number", sorted(OWN_ERRNOS))
+async def test_what_this_machine_has_run_out_of(number: int) -> None:
+    """Descriptors, memory, ports: no host can do anything about that."""
+
+    def fail(_: object) -> socket.socket:
+        raise OSError(number, os.strerror(number))
+
+    error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
+    assert isinstance(error, aiohttp.ClientConnectorError)
+    assert error.errno == number
+    assert outage_of(error) is None
+
+
+async def test_address_that_this_machine_does_not_have() -> None:
+    """As it really comes: there is nothing to connect from."""
+    error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(local_addr=("192.0.2.1", 0)))
+    assert isinstance(error, aiohttp.ClientConnectorError)
+    assert outage_of(error) is None
+
+
+@pytest.mark.parametrize(
+    ("talk", "kind", "outage"),
+    [
+        (hang_up, aiohttp.ServerDisconnectedError, HUNG_UP),
+        (reset, aiohttp.ClientOSError, HUNG_UP),
+        (saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), aiohttp.ClientPayloadError, None),
+        (saying(b"no HTTP at all\r\n\r\n"), aiohttp.ClientResponseError, None),
+    ],
+)
+async def test_server_that_is_reached_and_fails(
+    talk: Talk, kind: type[BaseException], outage: str | None
+) -> None:
+    """It is there, or was; a kept connection that was closed meanwhile looks the same."""
+    async with server(talk) as authority:
+        error = await error_of(f"http://{authority}/")
+    assert isinstance(error, kind)
+    assert outage_of(error, host=LOOPBACK) == outage
+    assert outage is None or isinstance(outage_of(error), Silence)
+
+
+def test_plain_errors(subtests: pytest.Subtests) -> None:
+    """Other clients raise the system's errors as they are; our own say nothing of hosts."""
+    for error, outage in [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), REFUSED),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), NO_NAME),
+        (socket.gaierror(socket.EAI_SYSTEM, "System error"), None),
+        (TimeoutError(), NO_ANSWER),
+        (OSError(errno.ETIMEDOUT, "Connection timed out"), NO_ANSWER),
+        (
+            OSError(errno.EHOSTUNREACH, "No route"),
+            f"it takes no connection ({os.strerror(errno.EHOSTUNREACH)})",
+        ),
+        (aiohttp.ServerTimeoutError(), NO_ANSWER),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), HUNG_UP),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), HUNG_UP),
+        (OSError(errno.EMFILE, "Too many open files"), None),
+        (PermissionError(errno.EACCES, "a file of ours"), None),
+        (OSError("nobody knows"), None),
+        (ssl.SSLError("in the middle of a stream"), None),
+        (aiohttp.InvalidURL("http:///"), None),
+        (ValueError("ours"), None),
+        (asyncio.CancelledError(), None),
+        (KeyboardInterrupt(), None),
+        (GateClosedError("the gate was closed"), None),
+        (HostUnavailableError("site.example", 60.0, REFUSED), None),
+        (InvalidURLError("http:///", "the URL has no host"), None),
+        (StoreError("the store does not answer"), None),
+        (TooSoonError("site.example", 1.0), None),
+    ]:
+        with subtests.test(error=error, outage=outage):
+            assert outage_of(error) == outage
+            # The request may have been sent.
+            assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
+
+
+def test_no_number_means_both() -> None:
+    """Faults of this machine are no outage of the host."""
+    assert not OWN_ERRNOS & UNREACHABLE_ERRNOS
+
+
+async def fetched(
+    url: str, connector: aiohttp.TCPConnector | None = None, *, timeout: float = 5.0
+) -> Answer | Failure:
+    """How asking for a robots.txt ends."""
+    async with aiohttp.ClientSession(connector=connector) as session:
+        fetcher = AiohttpFetcher(session, SystemClock())
+        return await fetcher.fetch(url, headers={}, max_bytes=1000, timeout=timeout)
+
+
+async def test_robots_txt_of_a_host_that_cannot_be_reached(deaf_port: int) -> None:
+    """The failure says so."""
+    failure = await fetched(f"http://{LOOPBACK}:{deaf_port}/robots.txt")
+    assert isinstance(failure, Failure)
+    assert (failure.is_outage, failure.is_silence) == (True, False)
+
+
+async def test_robots_txt_of_a_host_that_gives_no_answer() -> None:
+    """The request was sent: it takes several to be an outage."""
+    async with server(keep_silent) as authority:
+        failure = await fetched(f"http://{authority}/robots.txt", timeout=SHORT)
+    assert isinstance(failure, Failure)
+    assert (failure.is_outage, failure.is_silence) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        hang_up,
+        saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
+        saying(b"no HTTP at all\r\n\r\n"),
+    ],
+)
+async def test_robots_txt_of_a_host_that_is_there(
+    talk: Talk,
+) -> None:
+    """A failure, and no outage."""
+    async with server(talk) as authority:
+        failure = await fetched(f"http://{authority}/robots.txt")
+    assert isinstance(failure, Failure)
+    assert (failure.is_outage, failure.is_silence) == (False, False)
+
+
+async def test_robots_txt_that_begins_and_never_ends() -> None:
+    """The host is there, though the time is over."""
+
+    async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        await reader.read()
+
+    async with server(begin) as authority:
+        failure = await fetched(f"http://{authority}/robots.txt", timeout=4 * SHORT)
+    assert isinstance(failure, Failure)
+    assert failure.cause.startswith("no connection within")
+    assert not failure.is_outage
+
+
+@pytest.mark.parametrize("url", ["http:///robots.txt", "http://[bad/robots.txt", "no URL"])
+async def test_robots_txt_without_a_host(url: str) -> None:
+    """A URL that cannot be requested is no failure of the host."""
+    failure = await fetched(url)
+    assert isinstance(failure, Failure)
+    assert not failure.is_outage

@@ -1,0 +1,246 @@
+"""Name look-ups: a thread for each, so that dead names stall no other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import settle, until
+
+from robotgate.client.connector import MAX_ADDRESSES, AddressInfo, ThreadPerNameResolver, system_look_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def info(address: str, port: int, family: socket.AddressFamily = socket.AF_INET) -> AddressInfo:
+    """One answer, as `getaddrinfo` gives it."""
+    rest: tuple[object, ...] = () if family == socket.AF_INET else (0, 0)
+    return (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port, *rest))
+
+
+class LookUp:
+    """Knows every name but those that are dead: their servers do not answer before the test lets go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.asked: list[str] = []
+        self.three_run = threading.Event()
+        self.running = 0
+        self.peak = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str, port: int, family: socket.AddressFamily) -> list[AddressInfo]:
+        """The addresses."""
+        with self._lock:
+            self.asked.append(host)
+            self.running += 1
+            self.peak = max(self.peak, self.running)
+            if self.running == 3:
+                self.three_run.set()
+        try:
+            if host.startswith("dead"):
+                assert self.let_go.wait(10)
+                raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+            return [info("192.0.2.1", port, family)]
+        finally:
+            with self._lock:
+                self.running -= 1
+
+
+@pytest.fixture
+def look_up() -> Iterator[LookUp]:
+    """Ends all look-ups when the test is over."""
+    look_up = LookUp()
+    yield look_up
+    look_up.let_go.set()
+
+
+async def test_answer_is_what_aiohttp_expects() -> None:
+    """Name, address, port, family."""
+    resolver = ThreadPerNameResolver(
+        max_threads=1, look_up=lambda _, port, family: [info("192.0.2.1", port, family)]
+    )
+    (result,) = await resolver.resolve("site.example", 80)
+    assert result == {
+        "hostname": "site.example",
+        "host": "192.0.2.1",
+        "port": 80,
+        "family": socket.AF_INET,
+        "proto": socket.IPPROTO_TCP,
+        "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    }
+    await resolver.close()
+
+
+async def test_every_address_is_told() -> None:
+    """IPv4 and IPv6, in the system's order."""
+    infos = [info("2001:db8::1", 443, socket.AF_INET6), info("192.0.2.1", 443)]
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=lambda *_: infos)
+    results = await resolver.resolve("site.example", 443, socket.AF_UNSPEC)
+    assert [result["host"] for result in results] == ["2001:db8::1", "192.0.2.1"]
+
+
+async def test_addresses_of_a_name_are_bounded() -> None:
+    """A name may have thousands, and aiohttp would try each."""
+    infos = [info(f"192.0.2.{number % 256}", 443) for number in range(1000)]
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=lambda *_: infos)
+    results = await resolver.resolve("site.example", 443)
+    assert [result["host"] for result in results] == [f"192.0.2.{number}" for number in range(MAX_ADDRESSES)]
+
+
+async def test_dead_names_stall_nobody(look_up: LookUp) -> None:
+    """While a hundred names get no answer, another is looked up at once."""
+    resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
+    dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
+    await asyncio.sleep(0)
+    assert await resolver.resolve("site.example", 80)
+    assert not any(task.done() for task in dead)
+    look_up.let_go.set()
+    errors = await asyncio.gather(*dead, return_exceptions=True)
+    assert {type(error) for error in errors} == {socket.gaierror}
+
+
+async def test_dead_names_do_not_use_the_loops_own_threads(look_up: LookUp) -> None:
+    """Those are for the whole program, and few."""
+    resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
+    dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        assert await asyncio.to_thread(lambda: "free") == "free"
+    look_up.let_go.set()
+    await asyncio.gather(*dead, return_exceptions=True)
+
+
+async def test_threads_are_bounded(look_up: LookUp) -> None:
+    """Never more at once than the bound; a later look-up waits for a place."""
+    resolver = ThreadPerNameResolver(max_threads=3, look_up=look_up)
+    dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(10)]
+    assert await asyncio.to_thread(look_up.three_run.wait, 5)
+    assert len(look_up.asked) == 3
+    look_up.let_go.set()
+    await asyncio.gather(*dead, return_exceptions=True)
+    assert look_up.peak == 3
+    assert len(look_up.asked) == 10
+
+
+async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(look_up: LookUp) -> None:
+    """The thread is still there: freeing its place sooner would break the bound."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    dead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dead
+    alive = asyncio.create_task(resolver.resolve("site.example"))
+    await settle()
+    assert not alive.done()
+    assert look_up.asked == ["dead.example"]
+    look_up.let_go.set()
+    async with asyncio.timeout(60):
+        assert await alive
+
+
+async def test_cancelled_look_up_that_fails_logs_nothing(
+    look_up: LookUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawler that gives up on a page gets no traceback about its name later."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    dead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dead
+    look_up.let_go.set()
+    assert await resolver.resolve("site.example")
+    gc.collect()
+    assert caplog.records == []
+
+
+async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> None:
+    """A caller that is cancelled before its look-up began frees its place."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    waiter = asyncio.create_task(resolver.resolve("waiting.example"))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    look_up.let_go.set()
+    await asyncio.gather(dead, waiter, return_exceptions=True)
+    async with asyncio.timeout(60):
+        assert await resolver.resolve("site.example")
+    assert "waiting.example" not in look_up.asked
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        socket.gaierror(socket.EAI_NONAME, "unknown"),
+        OSError("network down"),
+        UnicodeError("label too long"),
+        ValueError("embedded null byte"),
+        OverflowError("port"),
+    ],
+)
+async def test_failure_is_an_os_error_and_frees_the_place(error: Exception) -> None:
+    """What aiohttp takes for a failed look-up; the next one is not held up, whatever went wrong."""
+    names = iter([error, None])
+
+    def look_up(_: str, port: int, family: socket.AddressFamily) -> list[AddressInfo]:
+        failure = next(names)
+        if failure is not None:
+            raise failure
+        return [info("192.0.2.1", port, family)]
+
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    async with asyncio.timeout(60):
+        with pytest.raises(OSError, match=r"."):
+            await resolver.resolve("site.example")
+        assert await resolver.resolve("site.example")
+
+
+async def test_threads_do_not_hold_up_the_end(look_up: LookUp) -> None:
+    """They are daemons: a program ends without waiting for a name server."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "resolve dead.example")
+    assert thread.daemon
+    dead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dead
+    await resolver.close()
+    assert thread.is_alive()
+
+
+def test_answer_after_the_loop_is_closed_is_dropped(look_up: LookUp) -> None:
+    """Without a word from the thread."""
+    # Of an earlier test's, one may still be about to end.
+    earlier = set(threading.enumerate())
+    resolvers: list[threading.Thread] = []
+
+    async def ask() -> None:
+        resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+        task = asyncio.create_task(resolver.resolve("dead.example"))
+        await until(lambda: look_up.asked == ["dead.example"])
+        resolvers.extend(
+            thread
+            for thread in threading.enumerate()
+            if thread.name == "resolve dead.example" and thread not in earlier
+        )
+        task.cancel()
+
+    asyncio.run(ask())
+    look_up.let_go.set()
+    (thread,) = resolvers
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_system_look_up_knows_this_machine() -> None:
+    """Without a network, too."""
+    assert system_look_up("127.0.0.1", 80, socket.AF_INET)[0][4] == ("127.0.0.1", 80)
