@@ -44,7 +44,9 @@ from robotgate.options import (
     unless_none,
 )
 from robotgate.pace.host import StartWindow
-from robotgate.pace.scheduler import Permits, Scheduler
+from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.store_work import StoreWork
+from robotgate.pace.turn import Permits, Places
 from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS, Dialect
 from robotgate.rules.robotstxt import RobotsTxt
@@ -282,12 +284,11 @@ class RobotGate:
         scheduler = self._scheduler = Scheduler(
             ticks=self._ticks,
             epoch=self._epoch,
-            pages=pages,
-            robots=robots,
+            places=Places(pages, robots),
             total=None if quota is None else StartWindow([quota]),
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
-            is_saved=store is not None,
+            work=StoreWork(is_saved=store is not None),
         )
         self._persistence = Persistence(store, scheduler=scheduler, events=events)
         self._cache = SiteCache(

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 from robotgate.events import Events
 from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
-from robotgate.pace.scheduler import Permits, Scheduler
+from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.state import GOOD_BELOW
+from robotgate.pace.store_work import StoreWork
+from robotgate.pace.turn import Permits, Places
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -92,12 +94,11 @@ class Bench:
         self.scheduler = Scheduler(
             ticks=(loop or asyncio.get_running_loop()).time,
             epoch=0.0,
-            pages=self.pages,
-            robots=self.robots,
+            places=Places(self.pages, self.robots),
             total=None if total is None else StartWindow([total]),
             max_slots=max_slots,
             events=Events(),
-            is_saved=is_saved,
+            work=StoreWork(is_saved=is_saved),
             loop=loop or asyncio.get_running_loop(),
         )
         self.starts: list[tuple[float, str]] = []

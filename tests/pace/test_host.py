@@ -10,9 +10,10 @@ import pytest
 from tests.pace.bench import HOST, OPTIONS
 
 from robotgate.options import Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn, TurnState
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.state import FORGIVEN_AFTER, UNTRIED, Circuit, HostState
+from robotgate.pace.turn import BEGIN, END, Permits, Places
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.urls import Origin
 
@@ -43,9 +44,10 @@ def simple(options: HostOptions = OPTIONS, asked: Asked = NOTHING_ASKED) -> Pace
 
 def visit(paced: PacedOrigin, began_at: float, ended_at: float) -> None:
     """A request and its response."""
-    turn = PacedTurn(paced)
-    paced.host.open += (turn,)
+    turn, places = PacedTurn(paced), Places(Permits(1), Permits(1))
+    places.move(turn, BEGIN)
     paced.host.begin(turn, began_at)
+    places.move(turn, END)
     paced.host.end(turn, ended_at)
 
 
@@ -180,7 +182,7 @@ def test_open_serial_turn_ends_no_sooner_than_now() -> None:
     """What is told of the next start counts its delay from now on, and no quota twice."""
     paced = simple(replace(OPTIONS, delay=5.0, rate=Rate(2, 60.0)))
     turn = PacedTurn(paced)
-    paced.host.open += (turn,)
+    Places(Permits(1), Permits(1)).move(turn, BEGIN)
     paced.host.begin(turn, MIDNIGHT)
     assert paced.host.free_at(paced, MIDNIGHT + 3.0, ahead=False) == MIDNIGHT + 8.0
 
@@ -322,11 +324,10 @@ def test_origin_that_is_needed_stays() -> None:
     """One with an open turn, and one that could not be reached."""
     host = host_of((OPTIONS, NOTHING_ASKED), (OPTIONS, NOTHING_ASKED))
     paced = host.origins[0]
-    turn = PacedTurn(paced)
-    turn.state = TurnState.OPEN
-    host.open += (turn,)
+    turn, places = PacedTurn(paced), Places(Permits(1), Permits(1))
+    places.move(turn, BEGIN)
     assert not host.may_drop(paced, MIDNIGHT, is_saved=False)
-    host.open = ()
+    places.move(turn, END)
     assert host.may_drop(paced, MIDNIGHT, is_saved=False)
     paced.circuit = Circuit(outages=1, retry_at=MIDNIGHT + 30.0)
     assert not host.may_drop(paced, MIDNIGHT + 29.0, is_saved=False)

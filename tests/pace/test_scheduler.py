@@ -18,7 +18,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.options import Rate
-from robotgate.pace.host import NOT_OWNED, Host, PacedTurn, TurnState
+from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import Asked
 from robotgate.rules.grammar import VisitTime
@@ -326,7 +326,7 @@ async def test_deadline_of_an_earlier_attempt_is_forgotten() -> None:
     bench.scheduler.end(turn, bench.scheduler.now())
     await settle()
     turn.deadline_at = now() + 8.0
-    turn.state = TurnState.NEW
+    bench.scheduler.renew(turn)
     await bench.begin(turn)
     assert now() == 10.0
     bench.scheduler.end(turn, bench.scheduler.now())
@@ -340,8 +340,8 @@ async def test_deadline_is_checked_when_a_host_is_obtained() -> None:
     late = asyncio.create_task(bench.visit("late", paced, max_wait=3.0))
     early = asyncio.create_task(bench.visit("early", paced, max_wait=6.0))
     await asyncio.sleep(0.5)
-    assert bench.scheduler.unowned == {paced.host}
-    bench.scheduler.unowned.clear()
+    assert bench.scheduler.work.unowned == {paced.host}
+    bench.scheduler.work.unowned.clear()
     paced.host.next_allowed_at = 5.0
     paced.host.lease = OwnLease()
     bench.scheduler.own(paced.host)
@@ -374,7 +374,7 @@ async def test_store_that_does_not_tell_refuses_after_a_second() -> None:
     with pytest.raises(TooSoonError):
         await bench.visit("a", paced, max_wait=0.0)
     assert now() == STORE_TIMEOUT
-    bench.scheduler.store_error = StoreError("it is gone")
+    bench.scheduler.work.lost = StoreError("it is gone")
     with pytest.raises(StoreError, match="it is gone"):
         await bench.visit("a", paced, max_wait=0.0)
 
@@ -637,11 +637,11 @@ async def test_host_is_handed_over_after_the_turn_under_way() -> None:
     tasks = bench.visits(paced, "a", "b", takes=5.0)
     await settle()
     bench.scheduler.want(paced.host)
-    assert bench.scheduler.leaving == []
+    assert bench.scheduler.work.leaving == []
     await asyncio.sleep(5.0)
     await settle()
-    assert bench.scheduler.leaving == [paced.host]
-    assert bench.scheduler.unowned == {paced.host}
+    assert bench.scheduler.work.leaving == [paced.host]
+    assert bench.scheduler.work.unowned == {paced.host}
     await asyncio.sleep(60.0)
     assert bench.starts == [(0.0, "a")]
     paced.host.lease = OwnLease()
@@ -656,8 +656,8 @@ async def test_host_that_no_turn_uses_is_handed_over_at_once() -> None:
     paced = bench.origin(lease=OwnLease())
     await bench.visit("a", paced)
     bench.scheduler.want(paced.host)
-    assert bench.scheduler.leaving == [paced.host]
-    assert bench.scheduler.unowned == set()
+    assert bench.scheduler.work.leaving == [paced.host]
+    assert bench.scheduler.work.unowned == set()
 
 
 @pytest.mark.parametrize("max_wait", [None, 8.0])
@@ -671,12 +671,12 @@ async def test_host_that_is_wanted_is_handed_over_when_its_last_waiter_has_gone(
     waiting = asyncio.create_task(bench.visit("waiting", paced, max_wait=max_wait))
     await settle()
     bench.scheduler.want(paced.host)
-    assert bench.scheduler.leaving == []
+    assert bench.scheduler.work.leaving == []
     paced.host.blocked_until_at = 10.0
     if max_wait is None:
         waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert bench.scheduler.leaving == [paced.host]
+    assert bench.scheduler.work.leaving == [paced.host]
 
 
 async def test_lease_that_ends_between_grant_and_start() -> None:
@@ -690,7 +690,7 @@ async def test_lease_that_ends_between_grant_and_start() -> None:
     assert not bench.scheduler.begin_granted(turn)
     waiting = asyncio.create_task(bench.scheduler.wait(turn))
     await settle()
-    assert bench.scheduler.unowned == {paced.host}
+    assert bench.scheduler.work.unowned == {paced.host}
     paced.host.lease = OwnLease()
     bench.scheduler.own(paced.host)
     await waiting
@@ -710,7 +710,7 @@ async def test_states_that_cannot_be_saved_stop_all_turns() -> None:
     await asyncio.sleep(60.0)
     with pytest.raises(StoreError, match="the disk is full"):
         await bench.visit("c", paced)
-    bench.scheduler.save_error = None
+    bench.scheduler.work.unsaved = None
     await bench.visit("d", paced)
     assert bench.starts == [(0.0, "a"), (60.0, "d")]
 

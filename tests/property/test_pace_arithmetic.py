@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.pace.bench import OPTIONS, answered
 
 from robotgate.options import Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow, TurnState
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
 from robotgate.pace.spacing import Asked, joined, opens_at
 from robotgate.pace.state import GOOD_BELOW, HostState, merged
 from robotgate.rules.grammar import VisitTime
@@ -122,8 +122,6 @@ class Event:
         if self.kind == "begun":
             host.begin(turn, self.now)
         elif self.kind == "ended":
-            turn.state = TurnState.ENDED
-            host.open += (turn,)
             host.end(turn, self.now)
         elif self.kind == "merged":
             host.merge(self.other)
@@ -203,7 +201,6 @@ def test_start_and_end_keep_the_delay(
     paced = host_in(state)
     set_delay(paced, delay, slots=1 if serial else 3)
     host, turn = paced.host, PacedTurn(paced)
-    host.open += (turn,)
     host.begin(turn, now)
     assert host.earliest_start(paced, now) >= now + delay
     assert host.visits == state.visits + 1

@@ -28,9 +28,10 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.options import Rate
-from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn, TurnState
+from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
+from robotgate.pace.turn import TurnState
 from robotgate.rules.grammar import VisitTime
 from robotgate.testing import VirtualTimeLoop
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from robotgate.options import HostOptions
     from robotgate.pace.host import Host
+    from robotgate.pace.scheduler import Scheduler
 
 Item = TypeVar("Item")
 
@@ -123,11 +125,11 @@ class Visitor:
     task: asyncio.Task[None] | None = None
     is_cancelled: bool = False
 
-    def ask_again(self, now: float) -> None:
+    def ask_again(self, scheduler: Scheduler, now: float) -> None:
         """Another attempt: as patient as the first, and at its place."""
         self.asks_again = False
         self.leave.clear()
-        self.turn.state = TurnState.NEW
+        scheduler.renew(self.turn)
         self.turn.status = None
         self.turn.deadline_at = now + (self.turn.deadline_at - self.asked_at)
         self.asked_at = now
@@ -332,7 +334,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                     self.end_turn(visitor)
                 if not visitor.asks_again:
                     return
-                visitor.ask_again(self.now)
+                visitor.ask_again(self.scheduler, self.now)
         except RobotGateError as error:
             self.note_refusal(visitor, error)
         finally:
@@ -523,16 +525,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         if is_metered or len(permits.held) >= permits.total:
             self.stuck.append(visitor)
         elif not host.may_pace():
-            is_asked_for = host in self.scheduler.unowned or host in self.obtaining
+            is_asked_for = host in self.scheduler.work.unowned or host in self.obtaining
             assert is_asked_for or (host.is_wanted and law.open), f"{visitor.number} waits for nobody"
         else:
             raise AssertionError(f"{visitor.number} could start, and waits")
 
     def hosts_are_handed_on_without_turns(self) -> None:
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
-        for host in self.scheduler.leaving:
+        for host in self.scheduler.work.leaving:
             assert host.open == ()
-        self.scheduler.leaving.clear()
+        self.scheduler.work.leaving.clear()
         for law in self.laws:
             host = law.host
             if host.is_wanted and not host.open:
@@ -545,7 +547,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             state = law.host.snapshot()
             assert state.visits == len(law.starts)
             assert (-math.inf if state.last_visit_at is None else state.last_visit_at) == law.last_visit_at
-            assert not law.open or law.host in self.scheduler.changed
+            assert not law.open or law.host in self.scheduler.work.changed
 
     # What may happen.
 
@@ -797,15 +799,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         else:
             self.run(partial(self.scheduler.want, host))
 
-    @precondition(lambda self: self.scheduler.unowned)
+    @precondition(lambda self: self.scheduler.work.unowned)
     @rule()
     def take_unowned(self) -> None:
         """The store is asked for the hosts that are to be obtained."""
-        for host in self.scheduler.unowned:
+        for host in self.scheduler.work.unowned:
             if not host.may_pace():
                 host.lease = NOT_OWNED
                 self.obtaining.add(host)
-        self.scheduler.unowned.clear()
+        self.scheduler.work.unowned.clear()
 
     @precondition(lambda self: self.obtaining)
     @rule(
@@ -818,7 +820,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """The store hands a host over, or cannot."""
         host = pick(sorted(self.obtaining, key=lambda host: host.key), where)
         self.obtaining.discard(host)
-        self.scheduler.unowned.discard(host)
+        self.scheduler.work.unowned.discard(host)
         law = next(law for law in self.laws if law.host is host)
         if fails:
             law.has_failed = True

@@ -528,7 +528,7 @@ class SiteCache:
             site.is_used = False
             return False
         host, scheduler = site.host, self.scheduler
-        if site.key in self.flights or host in scheduler.changed or host in scheduler.unowned:
+        if site.key in self.flights or scheduler.work.is_pending(host):
             return False
         return host.may_drop(site, now, is_saved=self.persistence.first_lease is not None)
 

@@ -35,9 +35,9 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.options import check_names, check_seconds, check_whole
-from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import COARSEST_TIMER, Timer
 from robotgate.pace.state import BLOCKING_STATUSES, growing
+from robotgate.pace.turn import OPEN
 from robotgate.urls import as_url
 
 if TYPE_CHECKING:

@@ -172,13 +172,12 @@ class Persistence:
 
     async def _transfer_hosts(self, store: Store) -> None:
         """Hand hosts on, and obtain others, as the scheduler says."""
-        scheduler = self._scheduler
+        work = self._scheduler.work
         while True:
-            await scheduler.has_transfers.wait()
-            scheduler.has_transfers.clear()
+            await work.transfers()
             self._hand_on()
-            for host in [host for host in scheduler.unowned if host.key not in self._obtaining]:
-                scheduler.unowned.discard(host)
+            for host in [host for host in work.unowned if host.key not in self._obtaining]:
+                work.unowned.discard(host)
                 if not host.may_pace():
                     self.release(host)
                     host.lease = NOT_OWNED
@@ -201,7 +200,7 @@ class Persistence:
             if session is not None:
                 session.leave(key, None)
             return
-        scheduler.unowned.discard(host)
+        scheduler.work.unowned.discard(host)
         if isinstance(found, StoreError):
             scheduler.refuse_host(host, found)
             return
@@ -219,39 +218,33 @@ class Persistence:
         """Save what has changed, in batches."""
         scheduler = self._scheduler
         while True:
-            await scheduler.has_unsaved.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SAVE_DELAY):
-                    await scheduler.is_urgent.wait()
-            scheduler.has_unsaved.clear()
-            scheduler.is_urgent.clear()
+            await scheduler.work.batch(SAVE_DELAY)
             try:
                 await self._save()
             except StoreError as error:
                 if self.session is None:
                     scheduler.fail(error)
                 # In a shared store a crash forgets nothing: hosts of a process that has ended count as just visited.
-                scheduler.has_unsaved.set()
+                scheduler.work.put_back()
 
     def _hand_on(self) -> None:
-        leaving, self._scheduler.leaving = self._scheduler.leaving, []
+        leaving = self._scheduler.work.take_leaving()
         if self.session is not None:
             for host in leaving:
                 self.session.leave(host.key, host.snapshot())
 
     async def _save(self) -> None:
-        scheduler = self._scheduler
-        hosts = list(scheduler.changed)
-        if self._store is None or not hosts:
+        work = self._scheduler.work
+        if self._store is None or not work.changed:
             return
-        scheduler.changed.clear()
+        hosts = work.take_changed()
         states = {host.key: host.snapshot() for host in hosts}
         try:
             await self._report("save hosts", self._store.save_hosts(states))
         except (StoreError, asyncio.CancelledError):
-            scheduler.changed.update(hosts)
+            work.put_back(hosts)
             raise
-        scheduler.save_error = None
+        work.unsaved = None
 
     # News of a shared store.
 
@@ -269,10 +262,10 @@ class Persistence:
                     case OperatorBlock(pattern, until_at):
                         on_block(pattern, until_at)
                     case Lost(error):
-                        self._scheduler.store_error = error
+                        self._scheduler.work.lost = error
                         self._failed("reach", error)
                     case Recovered():
-                        self._scheduler.store_error = None
+                        self._scheduler.work.lost = None
                         self._worked("reach")
 
     # Whether it works. A store may fail at one thing and do another: each has to work again.

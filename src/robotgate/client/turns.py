@@ -28,9 +28,10 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn, TurnState
+from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
+from robotgate.pace.turn import ENDED, GRANTED, NEW, OPEN, TurnState
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 
@@ -209,7 +210,7 @@ class PageTurn(PacedTurn, Turn):
             if self.max_wait is not None:
                 self.deadline_at = self.asked_at + self.max_wait
         self.end()
-        self.state = NEW
+        self.turns.scheduler.renew(self)
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
 
@@ -220,7 +221,7 @@ class PageTurn(PacedTurn, Turn):
         self.asked_at, self.deadline_at = None, math.inf
         self.status = None
         self.bytes_read = 0
-        self.state = NEW
+        self.turns.scheduler.renew(self)
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
 
@@ -407,7 +408,7 @@ class Turns:
                 left = cache.patience_for(site)
                 if not left:
                     break
-        lost = self.scheduler.store_error
+        lost = self.scheduler.work.lost
         if lost is not None and cache.patience_for(site) == STORE_TIMEOUT:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self, TypedDict
 
-from robotgate.pace.host import OPEN
 from robotgate.pace.state import is_open
+from robotgate.pace.turn import OPEN
 from robotgate.sites.record import Standing
 from robotgate.sites.site import is_closed_unread
 
@@ -96,7 +96,7 @@ class GateStats:
             counts = count_hosts(list(turns.scheduler.hosts.values()), now)
             counts += count_origins(list(turns.sites.values()), now)
         scheduler, totals = turns.scheduler, turns.scheduler.totals
-        held = scheduler.pages.held | scheduler.robots.held
+        held = scheduler.places.pages.held | scheduler.places.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]
         return cls(
             visits=totals.visits,
@@ -104,7 +104,7 @@ class GateStats:
             bytes_read=totals.bytes_read,
             refused=totals.refused,
             turned_away=totals.turned_away,
-            waiting=scheduler.waiting,
+            waiting=scheduler.places.waiting,
             open_turns=len(ahead),
             open_robots=sum(ahead),
             hosts=len(scheduler.hosts),

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
-from enum import IntEnum
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass, field
+from heapq import heappop
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiolimiter import AsyncLimiter
 
@@ -37,6 +36,7 @@ from robotgate.pace.state import (
     is_served,
     merged,
 )
+from robotgate.pace.turn import WAITING, HostPlaces, OriginPlaces, Rank, TurnPlace, waits
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from robotgate.options import HostOptions, Rate
     from robotgate.pace.spacing import Asked
     from robotgate.pace.state import Circuit
-    from robotgate.urls import Origin
 
 LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
@@ -123,54 +122,20 @@ class NotOwned:
 NOT_OWNED: Final = NotOwned()
 
 
-class TurnState(IntEnum):
-    """Where a turn is on its way."""
-
-    NEW = 0
-    WAITING = 1
-    GRANTED = 2
-    """It has a slot and a permit, and may start."""
-    OPEN = 3
-    """Its request may be under way."""
-    ENDED = 4
-
-
-# An enumeration's attribute takes several times as long to read.
-NEW, WAITING, GRANTED, OPEN, ENDED = TurnState
-
-
 @dataclass(slots=True, eq=False, repr=False)
-class PacedTurn:
+class PacedTurn(TurnPlace):
     """One request, from the moment it asks for its host until its response has ended."""
 
     paced: PacedOrigin
-    """The origin it is for."""
-    ahead: bool = False
-    """Whether it is for a robots.txt, which goes ahead of all pages."""
-    priority: int = 0
-    deadline_at: float = math.inf
-    """It must be granted by this instant; infinity waits however long."""
-    arrival: int = 0
-    """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
-    state: TurnState = NEW
-    granted: asyncio.Future[None] | None = None
     began_at: float = 0.0
-    holder: asyncio.Task[object] | None = None
-    """The task that would wait for itself if it asked for the same host again."""
     status: int | None = None
     bytes_read: int = 0
 
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """The order among the waiters of one origin: robots.txt, then priority, then arrival."""
-        return 0 if self.ahead else 1, -self.priority, self.arrival
-
 
 @dataclass(slots=True, eq=False, repr=False)
-class PacedOrigin:
+class PacedOrigin(OriginPlaces):
     """One origin of a host: what holds for it, whether it can be reached, and the turns that wait for it."""
 
-    origin: Origin
     host: Host
     options: HostOptions
     asked: Asked = NOTHING_ASKED
@@ -182,48 +147,26 @@ class PacedOrigin:
     """Why it could not be reached the last time, in words."""
     probe: PacedTurn | None = None
     """The open turn that tries whether it can be reached again."""
-    queue: list[tuple[tuple[int, int, int], PacedTurn]] | None = None
-    """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
-    waiting: int = 0
-    """How many turns wait."""
     is_used: bool = False
     """Whether a turn began since eviction last looked."""
 
-    def first(self) -> tuple[tuple[int, int, int], PacedTurn] | None:
+    def first(self) -> tuple[Rank, PacedTurn] | None:
         """Return the waiting turn that ranks first, as (rank, turn)."""
         queue = self.queue
-        while queue and not _waits(queue[0][1]):
+        while queue and not waits(queue[0][1]):
             heappop(queue)
-        return queue[0] if queue else None
+        return cast("tuple[Rank, PacedTurn]", queue[0]) if queue else None
 
     def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns, in no order."""
-        return [turn for _, turn in self.queue or () if turn.state is WAITING]
-
-    def join(self, turn: PacedTurn) -> None:
-        """Add a turn to the queue."""
-        if self.queue is None:
-            self.queue = []
-            self.host.waiters += (self,)
-        heappush(self.queue, (turn.rank, turn))
-        self.waiting += 1
-
-    def leave(self, turn: PacedTurn) -> None:
-        """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
-        self.waiting -= 1
-        if not self.waiting:
-            self.queue = None
-            self.host.waiters = tuple(other for other in self.host.waiters if other is not self)
-        elif self.queue is not None and len(self.queue) > 2 * self.waiting + 64:
-            self.queue = [entry for entry in self.queue if _waits(entry[1])]
-            heapify(self.queue)
+        return cast("list[PacedTurn]", [turn for _, turn in self.queue or () if turn.state is WAITING])
 
     def ahead_of(self, turn: PacedTurn) -> int:
         """Return how many waiting turns surely go before this one, were it to join; more may go first."""
         rank = turn.rank
         # A heap begins with those that rank first, though not in their order.
         first = islice(self.queue or (), MAX_COUNTED)
-        return sum(other < rank and _waits(waiter) for other, waiter in first)
+        return sum(other < rank and waits(waiter) for other, waiter in first)
 
     def is_probed(self, now: float) -> bool:
         """Return whether one request tries the origin while all others wait for its outcome."""
@@ -244,19 +187,13 @@ def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
     return at if ahead else opens_at(paced.asked.visit_times, at=at)
 
 
-def _waits(turn: PacedTurn) -> bool:
-    """Return whether a turn still waits. When a task is cancelled, its future is done before its code runs."""
-    return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
-
-
 @dataclass(slots=True, eq=False, repr=False)
-class Host:
+class Host(HostPlaces):
     """What is paced together: the strictest of its origins binds all."""
 
-    key: str
     lease: Lease | None = None
     """None: this process alone paces the host, and knows its state."""
-    # Tuples: an empty one takes no memory, and most hosts have no turns just now.
+    # As in `HostPlaces`, tuples.
     origins: tuple[PacedOrigin, ...] = ()
     is_wanted: bool = False
     """Whether another process asks for the host: it is handed over after a turn for each slot, and once none is
@@ -284,16 +221,11 @@ class Host:
     limiter: AsyncLimiter | None = None
     _limiter_delay: float = 0.0
     window: StartWindow | None = None
-    open: tuple[PacedTurn, ...] = ()
-    """Granted and open turns."""
-    starting: PacedTurn | None = None
-    """The turn that was granted and has not begun: no other is granted until it has."""
-    waiters: tuple[PacedOrigin, ...] = ()
-    """The origins that have waiting turns."""
+    open: tuple[PacedTurn, ...] = field(default=(), kw_only=True)
+    starting: PacedTurn | None = field(default=None, kw_only=True)
+    waiters: tuple[PacedOrigin, ...] = field(default=(), kw_only=True)
     wake_at: float = math.inf
     """When the scheduler looks at the host again."""
-    permit_entry: tuple[int, Host] | None = None
-    """The host's entry in a queue for permits."""
     blocked_by: BlockCause | None = None
     """Why it is blocked, if the end of the block is yet to be reported."""
 
@@ -360,8 +292,18 @@ class Host:
 
     # When the next request may start.
 
-    def earliest_start(self, paced: PacedOrigin, now: float, ahead: bool = False) -> float:  # noqa: FBT001, FBT002 -- A keyword takes twice as long.
-        """Return the first instant from now on at which a request of an origin may start, slots and permits aside."""
+    def earliest_start(  # A keyword takes twice as long.
+        self,
+        paced: PacedOrigin,
+        now: float,
+        ahead: bool = False,  # noqa: FBT001, FBT002
+        is_granted: bool = False,  # noqa: FBT001, FBT002
+    ) -> float:
+        """Return the first instant from now on at which a request of an origin may start, slots and permits aside.
+
+        Args:
+            is_granted: its turn is the one that is starting.
+        """
         at = self.last_visit_at + self.delay
         if self.next_allowed_at > at:
             at = self.next_allowed_at
@@ -372,7 +314,7 @@ class Host:
         if paced.circuit.retry_at > at:
             at = paced.circuit.retry_at
         if self.window is not None:
-            at = max(at, self.window.due_at(now, reserved=self.starting is not None))
+            at = max(at, self.window.due_at(now, reserved=self.starting is not None and not is_granted))
         if now > at:
             at = now
         return _within_hours(paced, at, ahead=ahead) if self.has_hours else at
@@ -467,14 +409,9 @@ class Host:
         is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
         return not is_done and self.lease.is_valid()
 
-    def drop(self, turn: PacedTurn) -> None:
-        """Take a turn out of those that are granted and open."""
-        self.open = tuple(other for other in self.open if other is not turn)
-
     def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""
         paced = turn.paced
-        turn.state = OPEN
         turn.began_at = now
         paced.is_used = True
         if paced.circuit.outages and is_half_open(paced.circuit, now=now):
@@ -492,10 +429,6 @@ class Host:
         Returns:
             whether the turn tried if its origin can be reached: the origin's other turns waited for that.
         """
-        if len(self.open) == 1:
-            self.open = ()
-        else:
-            self.drop(turn)
         self.bytes_read += turn.bytes_read
         if self.slots == 1:
             if now > self.last_visit_at:

@@ -21,8 +21,23 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, PacedTurn, nested_error
+from robotgate.pace.host import NOT_OWNED, PacedTurn, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
+from robotgate.pace.turn import (
+    ABANDON,
+    BEGIN,
+    END,
+    GIVE_BACK,
+    GRANT,
+    GRANTED,
+    LEAVE,
+    NEW,
+    OPEN,
+    RENEW,
+    START,
+    WAIT,
+    WAITING,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +45,8 @@ if TYPE_CHECKING:
     from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
     from robotgate.pace.host import Host, PacedOrigin, StartWindow
+    from robotgate.pace.store_work import StoreWork
+    from robotgate.pace.turn import Move, Permits, Places
 
     Alarm: TypeAlias = tuple[float, bool, int, Host | PacedTurn]
     """When to look at a host again or to refuse a turn, whether it is for a turn, its place in the order, and the host
@@ -88,37 +105,6 @@ class Timer:
         self._callback()
 
 
-MAX_SCANNED: Final = 1024
-"""Open turns that are compared with a task to detect that it waits for itself."""
-
-
-class Permits:
-    """At most so many turns open at once, over all hosts.
-
-    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit or the total
-    rate wait here, by the arrival of that turn.
-    """
-
-    __slots__ = ("held", "total", "waiting")
-
-    def __init__(self, total: int) -> None:
-        self.total: int = total
-        self.held: set[PacedTurn] = set()
-        self.waiting: list[tuple[int, Host]] = []
-        """A heap; an entry is void unless it is its host's `permit_entry`."""
-
-    def first(self) -> tuple[int, Host] | None:
-        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
-        waiting = self.waiting
-        while waiting and waiting[0][1].permit_entry is not waiting[0]:
-            heappop(waiting)
-        return waiting[0] if waiting else None
-
-    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
-        """Return whether no permit is free and this task holds all of them: it would wait for itself."""
-        return self.total <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
-
-
 @dataclass(slots=True, eq=False)
 class Totals:
     """What a gate has done since it was made, over all hosts that it ever knew."""
@@ -142,41 +128,18 @@ class Scheduler:
     ticks: Callable[[], float]
     epoch: float
     """`ticks` and `epoch` add up to the time, in seconds since the epoch. It never goes backwards."""
-    pages: Permits
-    robots: Permits
-    """Those for robots.txt; may be the same object."""
+    places: Places
     total: StartWindow | None
     """Counts all starts against the operator's total rate; None without one."""
     max_slots: int | None
     """Connections that the connector opens to one host at most; None: no such limit."""
     events: Events
     """Gets blocks and recoveries."""
-    is_saved: bool
-    """Whether there is a store, which `changed` is for."""
+    work: StoreWork
     loop: asyncio.AbstractEventLoop | None = None
     """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
     hosts: dict[str, Host] = field(default_factory=dict)
-    changed: set[Host] = field(default_factory=set)
-    """Hosts whose state a store does not know yet."""
-    unowned: set[Host] = field(default_factory=set)
-    """Hosts with waiters that `Persistence` has to obtain, or load, before their turns are granted."""
     totals: Totals = field(default_factory=Totals)
-    leaving: list[Host] = field(default_factory=list)
-    """Hosts that another process asks for, and that no turn uses any more: `Persistence` hands them on."""
-    has_unsaved: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when `changed` has a host."""
-    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it should be saved before the next batch."""
-    has_transfers: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when `unowned` or `leaving` has a host."""
-    store_error: StoreError | None = None
-    """Why the store cannot be used now; None while it can, or is not asked."""
-    save_error: StoreError | None = None
-    """Why states cannot be saved; None while they can."""
-    waiting: int = 0
-    """Turns that wait."""
-    _granted: int = 0
-    """Turns that were granted and have not begun."""
     _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
     _alarms: list[Alarm] = field(default_factory=list)
     """A heap."""
@@ -207,7 +170,7 @@ class Scheduler:
         """Begin a turn at once if its host is due, no turn waits, and a permit is free. Return whether it began."""
         paced = turn.paced
         host = paced.host
-        permits = self.robots if turn.ahead else self.pages
+        permits = self.places.robots if turn.ahead else self.places.pages
         if (
             len(host.open) >= host.slots
             or host.starting is not None
@@ -217,17 +180,19 @@ class Scheduler:
             or len(permits.held) >= permits.total
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
-            or (self.total is not None and self.total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN)
+            or (
+                self.total is not None
+                and self.total.due_at(now, reserved=self.places.granted) - now > CLOCK_GRAIN
+            )
             or permits.waiting
             or self._is_closed
-            or self.save_error is not None
+            or self.work.unsaved is not None
         ):
             return False
         if not turn.arrival:
             turn.arrival = next(self._arrivals)
         turn.holder = asyncio.current_task(self.loop)
-        host.open += (turn,)
-        permits.held.add(turn)
+        self.places.move(turn, BEGIN)
         self._start(turn, host, now)
         return True
 
@@ -263,7 +228,7 @@ class Scheduler:
         # A task whose coroutine was closed still waits for it.
         granted.cancel()
         if turn.state is WAITING:
-            self._leave(turn)
+            self._leave(turn, LEAVE)
             # The host's next turn may need another permit, and a wanted host may be handed over.
             self.dispatch(turn.paced.host, self.now())
         self.give_back(turn)
@@ -275,9 +240,8 @@ class Scheduler:
             self.give_back(turn)
             raise GateClosedError
         host = paced.host
-        host.starting = None
         if (
-            host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
+            host.earliest_start(paced, now, turn.ahead, True) - now > CLOCK_GRAIN
             # The turn itself is among them.
             or len(host.open) > host.slots
             or not host.may_pace()
@@ -285,7 +249,7 @@ class Scheduler:
             # A block, a lower limit, the end of the hours or of the lease came between.
             self.give_back(turn)
             return False
-        self._granted -= 1
+        self.places.move(turn, START)
         self._start(turn, host, now)
         if host.waiters and len(host.open) < host.slots:
             self.dispatch(host, now)
@@ -305,29 +269,21 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.total is not None:
             self.total.starts.append(now)
-        if self.is_saved:
-            self._note_change(host)
+        if self.work.is_saved:
+            self.work.note_change(host)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
         paced = turn.paced
         if paced.host.is_held_by(task):
             return nested_error(paced.host.key)
-        permits = self.robots if turn.ahead else self.pages
-        return nested_error() if permits.is_held_by(task) else None
+        return nested_error() if self.places.permits(turn).is_held_by(task) else None
 
     def give_back(self, turn: PacedTurn) -> None:
         """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
-        if turn.state is not GRANTED:
-            return
-        turn.state = NEW
-        self._granted -= 1
-        host = turn.paced.host
-        host.starting = None
-        host.drop(turn)
-        permits = self.robots if turn.ahead else self.pages
-        permits.held.discard(turn)
-        self._go_on(host)
+        if turn.state is GRANTED:
+            self.places.move(turn, GIVE_BACK)
+            self._go_on(turn.paced.host)
 
     def end(self, turn: PacedTurn, now: float) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
@@ -335,16 +291,16 @@ class Scheduler:
             if turn.state is WAITING:
                 self._refuse(turn, RuntimeError("the turn was ended while a task waited for it"))
             self.give_back(turn)
-            turn.state = ENDED
+            if turn.state is NEW:
+                self.places.move(turn, ABANDON)
             return False
-        turn.state = ENDED
+        self.places.move(turn, END)
         host = turn.paced.host
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
-        if self.is_saved:
-            self._note_change(host)
-        permits = self.robots if turn.ahead else self.pages
-        permits.held.discard(turn)
+        if self.work.is_saved:
+            self.work.note_change(host)
+        permits = self.places.robots if turn.ahead else self.places.pages
         if host.waiters or was_probe or host.is_wanted or permits.waiting or self.total is not None:
             self._go_on(host)
         return True
@@ -367,8 +323,8 @@ class Scheduler:
         host, task = paced.host, asyncio.current_task(self.loop)
         if host.is_held_by(task):
             raise nested_error(host.key)
-        if self.save_error is not None:
-            raise StoreError(str(self.save_error))
+        if self.work.unsaved is not None:
+            raise StoreError(str(self.work.unsaved))
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
         if unavailable is not None:
             raise unavailable
@@ -382,9 +338,7 @@ class Scheduler:
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._set_alarm((refused_at, True, turn.arrival, turn), now)
         turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
-        turn.state = WAITING
-        self.waiting += 1
-        paced.join(turn)
+        self.places.move(turn, WAIT)
         self.dispatch(host, now)
         return granted
 
@@ -395,100 +349,102 @@ class Scheduler:
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return TooSoonError(turn.paced.host.key, start_at - now) if is_late else None
 
-    def _leave(self, turn: PacedTurn) -> None:
+    def renew(self, turn: PacedTurn) -> None:
+        """Let a turn that has ended ask again."""
+        self.places.move(turn, RENEW)
+
+    def _leave(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
-        turn.state = NEW
-        self.waiting -= 1
-        turn.paced.leave(turn)
+        self.places.move(turn, move)
         host = turn.paced.host
         if not host.waiters:
             host.wake_at, host.permit_entry = math.inf, None
-        if not self.waiting:
+        if not self.places.waiting:
             self._alarms.clear()
             self._timer.cancel()
 
     # Granting turns.
 
-    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912, PLR0915  # The cases of one look at a host.
-        """Grant a host's turns as far as they may start now, and see to it that the host is looked at again."""
+    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912  # The cases of one look at a host.
+        """Grant a host's turns as far as they may start now, and see to it that the host is looked at again.
+
+        It is looked at until it has no free slot, a turn is starting, or one of these cases holds:
+
+        1. Another process paces the host: it is asked for if turns wait.
+        2. No turn of the host may start yet, or none waits that may be let go: the timer or an event looks again.
+        3. The first turn has to wait for itself alone: a quota, an outage or hours hold it back here.
+        4. The limiter has no token yet.
+        5. No permit is free, another host's turn is before it, or the total rate is used up: the host stands in the
+           queue for permits, and another process may use it meanwhile.
+        6. The turn is granted, and the next one is looked at.
+        """
         entry, host.permit_entry = host.permit_entry, None
         if host.has_hours:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.open) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
-            if not host.may_pace():
+            if not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
-                    self.unowned.add(host)
-                    self.has_transfers.set()
+                    self.work.obtain(host)
                 return
             host_due_at = host.shared_due_at()
-            if host.waiters and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:
+            if host.waiters and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:  # 2.
                 # No turn of any origin starts earlier: which one is next need not be known before.
                 self._wake_at(host, host_due_at, now)
                 return
             found = host.next_turn(now)
-            if found is None:
+            if found is None:  # 2.
                 return
             at, _, turn = found
-            if at > now:
+            if at > now:  # 3.
                 self._wake_at(host, at, now)
-                # A quota or an outage holds it back here: another process may go.
                 if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
                     self._hand_over(host)
                 return
-            if host.limiter is not None and not host.limiter.has_capacity():
+            if host.limiter is not None and not host.limiter.has_capacity():  # 4.
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
                 return
-            permits = self.robots if turn.ahead else self.pages
+            permits = self.places.permits(turn)
             due_at = self._total_due_at(now)
             if entry is not None and entry[0] == turn.arrival:
                 host.permit_entry = entry
             first = permits.first()
             is_behind = first is not None and first[0] < turn.arrival
-            if is_behind or len(permits.held) >= permits.total or due_at - now > CLOCK_GRAIN:
+            if is_behind or len(permits.held) >= permits.total or due_at - now > CLOCK_GRAIN:  # 5.
                 if permits.is_held_by(turn.holder):
                     host.permit_entry = None
                     self._refuse(turn, nested_error())
                     continue
-                if host.permit_entry is None:
-                    host.permit_entry = turn.arrival, host
-                    heappush(permits.waiting, host.permit_entry)
+                self._wait_for_permit(host, turn, permits)
                 if due_at > now:
                     self._timer.set(due_at - now)
-                self._hand_over(host)
                 return
-            host.permit_entry = None
-            self._grant(host, turn, permits)
+            host.permit_entry = None  # 6.
+            self._leave(turn, GRANT)
+            if turn.granted is not None:
+                turn.granted.set_result(None)
 
-    def _grant(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
-        # It is at the head of its origin's heap. A turn that waits again gets another entry.
-        if turn.paced.queue:
-            heappop(turn.paced.queue)
-        self._leave(turn)
-        turn.state = GRANTED
-        if turn.granted is not None:
-            turn.granted.set_result(None)
-        host.starting = turn
-        host.open += (turn,)
-        permits.held.add(turn)
-        self._granted += 1
+    def _wait_for_permit(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
+        if host.permit_entry is None:
+            host.permit_entry = turn.arrival, host
+            heappush(permits.waiting, host.permit_entry)
+        self._hand_over(host)
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
-        while free := [
-            each for each in (self.robots, self.pages) if len(each.held) < each.total and each.first()
-        ]:
+        kinds = self.places.robots, self.places.pages
+        while free := [each for each in kinds if len(each.held) < each.total and each.first()]:
             due_at = self._total_due_at(now)
             if due_at - now > CLOCK_GRAIN:
                 self._timer.set(due_at - now)
                 return
-            _, host = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
-            host.permit_entry = None
-            self.dispatch(host, now)
+            _, waiting = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
+            waiting.permit_entry = None
+            self.dispatch(self.hosts[waiting.key], now)
 
     def _total_due_at(self, now: float) -> float:
-        return 0.0 if self.total is None else self.total.due_at(now, reserved=self._granted)
+        return 0.0 if self.total is None else self.total.due_at(now, reserved=self.places.granted)
 
     def _wake_at(self, host: Host, at: float, now: float) -> None:
         if host.wake_at != at:
@@ -499,7 +455,7 @@ class Scheduler:
     def _set_alarm(self, alarm: Alarm, now: float) -> None:
         alarms = self._alarms
         # Not void are one for each host, and two for each turn: the store's time may end after the deadline.
-        if len(alarms) > 4 * self.waiting + 64:
+        if len(alarms) > 4 * self.places.waiting + 64:
             alarms = self._alarms = list({each for each in alarms if not _is_void(each)})
             heapify(alarms)
         heappush(alarms, alarm)
@@ -529,8 +485,8 @@ class Scheduler:
         for turn in late:
             if turn.state is WAITING:
                 host = turn.paced.host
-                if self.store_error is not None and not host.may_pace():
-                    error: Exception = StoreError(str(self.store_error))
+                if self.work.lost is not None and not host.may_pace():
+                    error: Exception = StoreError(str(self.work.lost))
                 else:
                     wait = self.wait_time(turn.paced) or max(host.delay, MIN_RETRY_AFTER)
                     error = TooSoonError(host.key, wait)
@@ -542,7 +498,7 @@ class Scheduler:
     # Refusing turns.
 
     def _refuse(self, turn: PacedTurn, error: Exception) -> None:
-        self._leave(turn)
+        self._leave(turn, LEAVE)
         if turn.granted is not None and not turn.granted.done():
             # A copy: each task that waits adds its own frames.
             turn.granted.set_exception(copy(error))
@@ -563,7 +519,7 @@ class Scheduler:
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
-        self.save_error = error
+        self.work.unsaved = error
         for host in self.hosts.values():
             self.refuse_host(host, error)
 
@@ -600,9 +556,9 @@ class Scheduler:
             cause, host.blocked_by = host.blocked_by, None
             self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
         if until_at != before:
-            self.is_urgent.set()
-        if self.is_saved:
-            self._note_change(host)
+            self.work.hurry()
+        if self.work.is_saved:
+            self.work.note_change(host)
         if was_unreachable or until_at != before:
             self.reconsider(host)
 
@@ -617,8 +573,8 @@ class Scheduler:
         if host.note_outage(turn, outage, is_silence=is_silence, now=now, jitter=random.random()):
             name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
             self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
-        if self.is_saved:
-            self._note_change(host)
+        if self.work.is_saved:
+            self.work.note_change(host)
         self.reconsider(host)
 
     def reconsider(self, host: Host) -> None:
@@ -660,14 +616,7 @@ class Scheduler:
         if host.is_wanted and not host.open:
             host.lease = NOT_OWNED
             host.is_wanted = False
-            self.changed.discard(host)
-            self.leaving.append(host)
-            self.has_transfers.set()
-
-    def _note_change(self, host: Host) -> None:
-        if host not in self.changed:
-            self.changed.add(host)
-            self.has_unsaved.set()
+            self.work.hand_on(host)
 
     def close(self) -> None:
         """Refuse all waiting turns with `GateClosedError`."""

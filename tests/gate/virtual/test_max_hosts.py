@@ -62,8 +62,8 @@ def sizes(gate: RobotGate) -> dict[str, int]:
         "sites": len(gate._cache.sites),
         "hosts": len(hosts),
         "origins": sum(len(host.origins) for host in hosts),
-        "unsaved": len(scheduler.changed),
-        "unowned": len(scheduler.unowned),
+        "unsaved": len(scheduler.work.changed),
+        "unowned": len(scheduler.work.unowned),
     }
 
 

@@ -1,4 +1,4 @@
-"""The page about the status table says what the table says."""
+"""What the docs say of tables is what the tables say."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def test_page_is_what_the_table_prints() -> None:
     printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     page = (DOCS / "status-table.md").read_text(encoding="utf-8")
     assert page == printed, "run: python docs/_status_table.py > docs/status-table.md"
+
+
+def test_picture_of_a_turns_life_is_that_of_the_moves() -> None:
+    """docs/design.md has it as docs/_turn_moves.py prints it."""
+    command = [sys.executable, "-X", "utf8", str(DOCS / "_turn_moves.py")]
+    printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    assert printed in (DOCS / "design.md").read_text(encoding="utf-8")

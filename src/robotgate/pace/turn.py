@@ -1,0 +1,223 @@
+"""A turn's life: its states, the moves between them, and all that moves with them.
+
+A turn's state, its place in its origin's queue, its slot at its host and its permit change together, by `Places.move`
+and nowhere else. Each move is a row of `MOVES`; docs/design.md shows them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from robotgate.urls import Origin
+
+Rank: TypeAlias = tuple[int, int, int]
+"""The order among the waiters of one origin: robots.txt, then priority, then arrival."""
+
+MAX_SCANNED: Final = 1024
+"""Open turns that are compared with a task to detect that it waits for itself."""
+
+
+class TurnState(IntEnum):
+    """Where a turn is on its way."""
+
+    NEW = 0
+    WAITING = 1
+    GRANTED = 2
+    """It has a slot and a permit, and may start."""
+    OPEN = 3
+    """Its request may be under way."""
+    ENDED = 4
+
+
+# An enumeration's attribute takes several times as long to read.
+NEW, WAITING, GRANTED, OPEN, ENDED = TurnState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """From one state to another."""
+
+    name: str
+    source: TurnState
+    target: TurnState
+    why: str
+    leaves_queue: bool = False
+    takes_slot: bool = False
+    """And a permit."""
+    frees_slot: bool = False
+
+
+BEGIN: Final = Move("begin", NEW, OPEN, "its host is due, and nobody waits", takes_slot=True)
+WAIT: Final = Move("wait", NEW, WAITING, "it joins its origin's queue")
+GRANT: Final = Move("grant", WAITING, GRANTED, "it is next", leaves_queue=True, takes_slot=True)
+LEAVE: Final = Move("leave", WAITING, NEW, "it is refused, or its task is cancelled", leaves_queue=True)
+START: Final = Move("start", GRANTED, OPEN, "its request is sent")
+GIVE_BACK: Final = Move("give back", GRANTED, NEW, "it may not start after all", frees_slot=True)
+END: Final = Move("end", OPEN, ENDED, "its response has been read, or is abandoned", frees_slot=True)
+ABANDON: Final = Move("abandon", NEW, ENDED, "it ends before it began")
+RENEW: Final = Move("renew", ENDED, NEW, "the same request is sent once more")
+MOVES: Final = (BEGIN, WAIT, GRANT, LEAVE, START, GIVE_BACK, END, ABANDON, RENEW)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TurnPlace:
+    """A turn, as far as its place is concerned."""
+
+    paced: OriginPlaces
+    """The origin it is for."""
+    ahead: bool = False
+    """Whether it is for a robots.txt, which goes ahead of all pages."""
+    priority: int = 0
+    deadline_at: float = math.inf
+    """It must be granted by this instant; infinity waits however long."""
+    arrival: int = 0
+    """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
+    state: TurnState = NEW
+    granted: asyncio.Future[None] | None = None
+    holder: asyncio.Task[object] | None = None
+    """The task that would wait for itself if it asked for the same host again."""
+
+    @property
+    def rank(self) -> Rank:
+        """As `Rank`."""
+        return 0 if self.ahead else 1, -self.priority, self.arrival
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class OriginPlaces:
+    """The turns that wait for one origin of a host."""
+
+    origin: Origin
+    host: HostPlaces
+    queue: list[tuple[Rank, TurnPlace]] | None = field(default=None, kw_only=True)
+    """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
+    waiting: int = field(default=0, kw_only=True)
+    """How many turns wait."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class HostPlaces:
+    """The turns of one host: those that wait, that are granted, and that are open."""
+
+    key: str
+    # Tuples: an empty one takes no memory, and most hosts have no turns just now.
+    open: tuple[TurnPlace, ...] = field(default=(), kw_only=True)
+    """Granted and open turns: each has a slot."""
+    starting: TurnPlace | None = field(default=None, kw_only=True)
+    """The turn that was granted and has not begun: no other is granted until it has."""
+    waiters: tuple[OriginPlaces, ...] = field(default=(), kw_only=True)
+    """The origins that have waiting turns."""
+    permit_entry: tuple[int, HostPlaces] | None = field(default=None, kw_only=True)
+    """The host's entry in a queue for permits."""
+
+
+class Permits:
+    """At most so many turns open at once, over all hosts.
+
+    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit or the total
+    rate wait here, by the arrival of that turn.
+    """
+
+    __slots__ = ("held", "total", "waiting")
+
+    def __init__(self, total: int) -> None:
+        self.total: int = total
+        self.held: set[TurnPlace] = set()
+        self.waiting: list[tuple[int, HostPlaces]] = []
+        """A heap; an entry is void unless it is its host's `permit_entry`."""
+
+    def first(self) -> tuple[int, HostPlaces] | None:
+        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
+        waiting = self.waiting
+        while waiting and waiting[0][1].permit_entry is not waiting[0]:
+            heappop(waiting)
+        return waiting[0] if waiting else None
+
+    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Return whether no permit is free and this task holds all of them: it would wait for itself."""
+        return self.total <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Places:
+    """The places of all turns: in queues, at hosts, and among the permits."""
+
+    pages: Permits
+    robots: Permits
+    """Those for robots.txt; may be the same object."""
+    waiting: int = 0
+    """Turns that wait."""
+    granted: int = 0
+    """Turns that were granted and have not begun."""
+
+    def permits(self, turn: TurnPlace) -> Permits:
+        """Return those that a turn needs one of."""
+        return self.robots if turn.ahead else self.pages
+
+    def move(self, turn: TurnPlace, move: Move) -> None:
+        """Move a turn, and all that has to move with it.
+
+        Raises:
+            RuntimeError: the turn is in another state than the move begins with.
+        """
+        if turn.state is not move.source:
+            raise RuntimeError(f"a turn in state {turn.state.name} cannot {move.name}")
+        turn.state = move.target
+        host = turn.paced.host
+        # 1. The queue of its origin.
+        if move is WAIT:
+            self._enqueue(turn)
+        elif move.leaves_queue:
+            self._dequeue(turn, is_first=move is GRANT)
+        # 2. A slot of its host, and a permit.
+        if move.takes_slot:
+            host.open += (turn,)
+            (self.robots if turn.ahead else self.pages).held.add(turn)
+        elif move.frees_slot:
+            host.open = (
+                tuple([other for other in host.open if other is not turn]) if len(host.open) > 1 else ()
+            )
+            (self.robots if turn.ahead else self.pages).held.discard(turn)
+        # 3. No other turn of the host is granted between this one's grant and its start.
+        if move is GRANT:
+            host.starting = turn
+            self.granted += 1
+        elif move is START or move is GIVE_BACK:
+            host.starting = None
+            self.granted -= 1
+
+    def _enqueue(self, turn: TurnPlace) -> None:
+        paced = turn.paced
+        if paced.queue is None:
+            paced.queue = []
+            paced.host.waiters += (paced,)
+        heappush(paced.queue, (turn.rank, turn))
+        paced.waiting += 1
+        self.waiting += 1
+
+    def _dequeue(self, turn: TurnPlace, *, is_first: bool) -> None:
+        """Count a turn as waiting no longer; unless it ranks first, its entry is skipped, and removed with others."""
+        paced = turn.paced
+        self.waiting -= 1
+        paced.waiting -= 1
+        if not paced.waiting:
+            paced.queue = None
+            paced.host.waiters = tuple([other for other in paced.host.waiters if other is not paced])
+        elif paced.queue is not None and is_first:
+            # A turn that waits again gets another entry.
+            heappop(paced.queue)
+        elif paced.queue is not None and len(paced.queue) > 2 * paced.waiting + 64:
+            paced.queue = [entry for entry in paced.queue if waits(entry[1])]
+            heapify(paced.queue)
+
+
+def waits(turn: TurnPlace) -> bool:
+    """Return whether a turn still waits. When a task is cancelled, its future is done before its code runs."""
+    return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
