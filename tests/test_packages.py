@@ -15,8 +15,8 @@ ORDER: Final = (
     {"pace"},
     {"sites"},
     {"stores"},
-    {"web"},
-    {"sitemaps", "threads", "preferences.uses", "observe.views"},
+    {"client"},
+    {"sitemaps", "threads", "observe.views"},
     {"gate"},
     {"lint"},
     {"observe"},
@@ -24,15 +24,15 @@ ORDER: Final = (
     {"signing"},
     {"integrations"},
     {"demo"},
-    {"status"},
+    {"dashboard"},
     {"cli"},
     {"__main__"},
 )
 """From the top down. The words that all packages use need `rules` for their annotations; `preferences` is
-imported by none of them until it is asked for. Two modules stand apart from their packages: what the
-gate has from them is made of its turns."""
+imported by none of them until it is asked for. One module stands apart from its package: what the gate has
+from it is made of its turns."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
-FOR_TYPES: Final = {("events", "sites.status_table"), ("preferences.read", "web.response")}
+FOR_TYPES: Final = {("events", "sites.status_table"), ("preferences.read", "client.response")}
 """Values of lower packages that are held or read, and not made."""
 FILES: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

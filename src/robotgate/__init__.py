@@ -14,7 +14,7 @@ The way of one request, from the call down and back up::
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (errors, urls, options and others), rules and preferences, which are one level; pace;
-sites; stores; client; sitemaps, threads, preferences/uses and observe/views; gate; then lint, observe, testing,
+sites; stores; client; sitemaps, threads and observe/views; gate; then lint, observe, testing,
 signing, integrations, demo, dashboard and cli.
 """
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate.client.awaited import Awaited
+    from robotgate.client.fetch import ResponseCheck
     from robotgate.client.turn import Turn
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
@@ -186,8 +187,8 @@ class RobotGate:
             `DisallowedError`, and a `fetch` whose response does raises `PreferenceError` in place of the body. Needs
             the extra ``preferences``. By default no preference refuses anything.
         tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, in a turn of the host
-            ahead of the page, and keeps it as it does robots.txt, for `Response.preferences`. Needs the extra
-            ``preferences``.
+            ahead of the page, and keeps it in memory as long as a robots.txt, for `Response.preferences`. Needs the
+            extra ``preferences``.
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
@@ -245,11 +246,11 @@ class RobotGate:
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
         compiler = COMPILERS[dialect]
-        self._uses = None
         if purposes or tdmrep:
-            from robotgate.preferences.uses import Uses  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
+            from robotgate.preferences.robots import compiler_for  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
-            self._uses = Uses(purposes, tdmrep=tdmrep, compiler=compiler)
+            compiler = compiler_for(purposes, compiler)
+        self._purposes, self._tdmrep = frozenset(purposes), tdmrep
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
@@ -297,7 +298,7 @@ class RobotGate:
             pace_key=pace_key_function(pace_key),
             max_hosts=max_hosts,
             recheck=recheck,
-            compiler=compiler if self._uses is None else self._uses.compile_rules,
+            compiler=compiler,
             overrides=per_host,
             scheduler=scheduler,
             persistence=self._persistence,
@@ -354,12 +355,19 @@ class RobotGate:
             self._cache.open(self._fetcher or AiohttpFetcher(robots_session, self._clock))
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
+        check: ResponseCheck | None = None
+        if self._purposes or self._tdmrep:
+            from robotgate.client.purposes import PurposeCheck  # noqa: PLC0415  # As in `__init__`.
+
+            check = PurposeCheck(self._purposes, tdmrep=self._tdmrep, cache=self._cache)
         self._middleware.turns = self._turns
         self._turns.pages = PageFetcher(
-            session, middleware=self._middleware, turns=self._turns, max_bytes=self._max_bytes
+            session,
+            middleware=self._middleware,
+            turns=self._turns,
+            max_bytes=self._max_bytes,
+            check=check,
         )
-        if self._uses is not None:
-            self._uses.open(self._turns.pages, self._turns, self._cache)
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 PaceKeyFunction: TypeAlias = "Callable[[Origin], str]"
 """The pace key of all requests to an origin."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_TDMREP: Final = "tdmrep+"
-_PORTS: Final = DEFAULT_PORTS | {f"{_TDMREP}{scheme}": port for scheme, port in DEFAULT_PORTS.items()}
-_SCHEMES: Final = {scheme: scheme for scheme in _PORTS}
+_SCHEMES: Final = {scheme: scheme for scheme in DEFAULT_PORTS}
 MAX_HOST_LENGTH: Final = 253
 """Bytes (RFC 1035 §2.3.4), without the final dot."""
 
@@ -66,7 +64,7 @@ class Origin:
     """A scheme, a host and a port: what one robots.txt binds (RFC 9309 §2.3)."""
 
     scheme: str
-    """``http`` or ``https``; in a store's key of a tdmrep.json, ``tdmrep+http`` or ``tdmrep+https``."""
+    """``http`` or ``https``."""
     host: str
     """Lower-case; A-labels (``xn--``) for international names; IPv6 without brackets; no final dot."""
     port: int
@@ -99,22 +97,12 @@ class Origin:
     def authority(self) -> str:
         """The host, and the port unless it is the scheme's own; IPv6 in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def robots_url(self) -> str:
         """The URL of its robots.txt."""
         return f"{self}/robots.txt"
-
-    @property
-    def tdmrep(self) -> Origin:
-        """The key of its tdmrep.json in a store, whose record stands beside that of its robots.txt."""
-        return Origin(f"{_TDMREP}{self.scheme}", self.host, self.port)
-
-    @property
-    def is_tdmrep(self) -> bool:
-        """Whether it is the key of a tdmrep.json."""
-        return self.scheme not in DEFAULT_PORTS
 
     @property
     def is_public(self) -> bool:

@@ -321,11 +321,10 @@ def test_a_pace_of_an_origin_is_shown_too(path: Path) -> None:
 
 
 def test_forgetting_removes_all_origins(path: Path) -> None:
-    """And their tdmrep.json, and the host's pace, if its wait is over, with a note about running crawlers."""
-    tdmrep = replace(record("https://a.example"), origin=Origin.of("https://a.example").tdmrep)
+    """And the host's pace, if its wait is over, with a note about running crawlers."""
     keep(
         path,
-        [record("https://a.example"), record("http://a.example:8080"), record("https://b.example"), tdmrep],
+        [record("https://a.example"), record("http://a.example:8080"), record("https://b.example")],
         a_example=HostState(last_visit_at=1.0, next_allowed_at=2.0, visits=1),
     )
 
@@ -335,7 +334,6 @@ def test_forgetting_removes_all_origins(path: Path) -> None:
     assert ended.out.splitlines() == [
         "removed the robots.txt of https://a.example",
         "removed the robots.txt of http://a.example:8080",
-        "removed the tdmrep.json of https://a.example",
         "removed the pace of a.example",
     ]
     assert "a crawler that uses this store" in ended.err

@@ -158,7 +158,7 @@ def test_disallowed_beats_allowed_beats_unknown() -> None:
         ("Content-Usage: /\u30c4 train-ai=n", "/%E3%83%84", NO),
         ("Content-Usage: /a%20b train-ai=n", "/a%20b", NO),
         # Case and blanks of the line (steps 1 and 2), and a comment.
-        ("\tcontent-PREFERENCES \t:\t /a\ttrain-ai=n \t# why", "/a", NO),
+        ("\tcontent-USAGE \t:\t /a\ttrain-ai=n \t# why", "/a", NO),
         ("Content-Usage:train-ai=n#", "/a", NO),
     ],
 )

@@ -1,4 +1,4 @@
-"""tdmrep.json is kept like robots.txt: how often a server is asked, over restarts, processes and failures."""
+"""tdmrep.json is kept in memory as long as a robots.txt: how often a server is asked, and what failures change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import cut_off
 from tests.waiting import until
 
-from robotgate import GateClosedError, MemoryStore, Origin, Outcome, RobotGate, SQLiteStore
+from robotgate import GateClosedError, MemoryStore, Origin, RobotGate, SQLiteStore
 from robotgate.preferences import Preference
 from robotgate.stores.redis import RedisStore
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
     from tests.redis_server import RedisServer
 
-    from robotgate import Clock, Store
     from robotgate.preferences import Preferences
 
 SITE: Final = "http://site.example"
@@ -33,33 +32,6 @@ TDMREP: Final = f"{SITE}/.well-known/tdmrep.json"
 RESERVED: Final = '[{"location": "/", "tdm-reservation": 1}]'
 DAY: Final = 86_400.0
 LONG_RULES: Final = f'[{{"location": "/{"x" * 900_000}", "tdm-reservation": 0}}, {RESERVED[1:]}'
-
-
-@pytest.fixture(params=["file", "redis"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """What a gate is given as its store."""
-    if request.param == "file":
-        return str(tmp_path / "cache.db")
-    server: RedisServer = request.getfixturevalue("server")
-    server.settle()
-    return server.url
-
-
-def process(
-    session: aiohttp.ClientSession, store: Store | str | Path, clock: Clock | None = None
-) -> RobotGate:
-    """A gate that starts, and stops."""
-    return RobotGate(
-        AGENT, contact=CONTACT, session=session, delay=0.0, tdmrep=True, store=store, clock=clock
-    )
-
-
-async def preferences_in_a_new_process(
-    session: aiohttp.ClientSession, store: str | Path, clock: Clock | None = None
-) -> Preferences:
-    """What a process says that fetches one page."""
-    async with process(session, store, clock) as gate:
-        return (await gate.fetch(PAGE)).preferences
 
 
 @pytest.mark.parametrize(
@@ -76,49 +48,53 @@ async def preferences_in_a_new_process(
     ],
     ids=["rules", "many bytes", "no JSON", "too long", "404", "403", "500", "304"],
 )
-async def test_a_restart_requests_nothing_that_is_fresh(  # noqa: PLR0917  # A table and three fixtures.
-    web: Web,
-    session: aiohttp.ClientSession,
-    store: str,
-    body: str,
-    status: int,
-    tdm: Preference,
-    problems: int,
+async def test_what_is_fresh_is_requested_once(
+    web: Web, open_gate: OpenGate, *, body: str, status: int, tdm: Preference, problems: int
 ) -> None:
-    """Whatever the answer was, the next process says the same and asks only for the page."""
+    """Whatever the answer was, later pages are told the same."""
     web.serve(TDMREP, body, status=status)
+    gate = await open_gate(tdmrep=True)
     for _ in range(3):
-        preferences = await preferences_in_a_new_process(session, store)
+        preferences = (await gate.fetch(PAGE)).preferences
         assert (preferences.tdm, len(preferences.problems)) == (tdm, problems)
     assert web.counts() == {ROBOTS: 1, TDMREP: 1, PAGE: 3}
 
 
-async def test_two_gates_request_it_once(web: Web, session: aiohttp.ClientSession, store: str) -> None:
-    """At the same time, each with a store of its own on the same medium, in many tasks."""
-    web.serve(TDMREP, RESERVED, takes=0.2)
-    async with process(session, store) as one, process(session, store) as two:
-        pages = await asyncio.gather(*(gate.fetch(PAGE) for gate in (one, two) * 5))
-    assert {page.preferences.tdm for page in pages} == {Preference.DISALLOWED}
-    assert web.counts() == {ROBOTS: 1, TDMREP: 1, PAGE: 10}
+async def test_a_store_keeps_no_tdmrep_file(
+    web: Web, session: aiohttp.ClientSession, tmp_path: Path, server: RedisServer
+) -> None:
+    """A new process requests it again, and what a store lists are robots.txt files."""
+    server.settle()
+    web.serve(TDMREP, RESERVED)
+    for kept in (MemoryStore(), SQLiteStore(tmp_path / "cache.db"), RedisStore(server.url)):
+        web.visits.clear()
+        async with kept as store:
+            for _ in range(2):
+                async with RobotGate(
+                    AGENT, contact=CONTACT, session=session, delay=0.0, tdmrep=True, store=store
+                ) as gate:
+                    assert (await gate.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
+            assert [record.origin async for record in store.records()] == [Origin.of(SITE)]
+        assert web.counts() == {ROBOTS: 1, TDMREP: 2, PAGE: 2}
 
 
-async def test_a_redirect_is_followed_once(web: Web, session: aiohttp.ClientSession, store: str) -> None:
+async def test_a_redirect_is_followed_once(web: Web, open_gate: OpenGate) -> None:
     """By the rules of each host on the way."""
     target = "http://other.example/tdm.json"
     web.redirect(TDMREP, target)
     web.serve(target, RESERVED)
+    gate = await open_gate(tdmrep=True)
     for _ in range(2):
-        assert (await preferences_in_a_new_process(session, store)).tdm is Preference.DISALLOWED
+        assert (await gate.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
     assert web.count(TDMREP) == web.count(target) == web.count("http://other.example/robots.txt") == 1
 
 
-async def test_a_server_that_breaks_off_is_not_asked_with_every_page(
-    web: Web, session: aiohttp.ClientSession, store: str
-) -> None:
-    """The problem is told, by the next process too."""
+async def test_a_server_that_breaks_off_is_not_asked_with_every_page(web: Web, open_gate: OpenGate) -> None:
+    """The problem is told with each."""
     web.handle(TDMREP, cut_off(RESERVED.encode(), length=1000))
+    gate = await open_gate(tdmrep=True)
     for _ in range(2):
-        assert (await preferences_in_a_new_process(session, store)).problems
+        assert (await gate.fetch(PAGE)).preferences.problems
     assert web.count(TDMREP) == 1
 
 
@@ -141,14 +117,13 @@ async def test_it_is_requested_again_when_its_time_is_over(web: Web, open_gate: 
     assert web.count(TDMREP) == 3
 
 
-async def test_a_failure_does_not_lift_a_reservation(
-    web: Web, session: aiohttp.ClientSession, tmp_path: Path
-) -> None:
-    """The last good copy holds for thirty days, over restarts; the file is tried again after a while."""
+async def test_a_failure_does_not_lift_a_reservation(web: Web, open_gate: OpenGate) -> None:
+    """The last good copy holds for thirty days; the file is tried again after a while."""
     clock = LaterClock()
+    gate = await open_gate(tdmrep=True, clock=clock)
 
     async def preferences() -> Preferences:
-        return await preferences_in_a_new_process(session, tmp_path / "cache.db", clock)
+        return (await gate.fetch(PAGE)).preferences
 
     web.serve(TDMREP, RESERVED)
     assert (await preferences()).tdm is Preference.DISALLOWED
@@ -163,39 +138,15 @@ async def test_a_failure_does_not_lift_a_reservation(
     assert web.count(TDMREP) == 3
 
 
-async def test_what_robots_txt_says_to_us_is_not_kept_for_others(
-    web: Web, session: aiohttp.ClientSession, tmp_path: Path
-) -> None:
-    """A crawler with another name may request the file that we may not."""
-    store = tmp_path / "cache.db"
-    web.serve(ROBOTS, "User-agent: examplebot\nDisallow: /.well-known/")
-    web.serve(TDMREP, RESERVED)
-    async with process(session, store) as gate:
-        for _ in range(2):
-            assert "robots.txt disallows" in str((await gate.fetch(PAGE)).preferences.problems[0])
-    assert web.count(TDMREP) == 0
-    async with RobotGate(
-        "OtherBot/1.0", contact=CONTACT, session=session, delay=0.0, tdmrep=True, store=store
-    ) as other:
-        assert (await other.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
-    assert web.count(TDMREP) == 1
-
-
-async def test_closing_a_gate_that_waits_for_another_process(
-    web: Web, session: aiohttp.ClientSession, store: str
-) -> None:
-    """Its callers are told; the other process goes on."""
+async def test_closing_a_gate_that_requests_it(web: Web, open_gate: OpenGate) -> None:
+    """Its callers are told."""
     web.serve(TDMREP, RESERVED, takes=0.3)
-    async with process(session, store) as one:
-        first = asyncio.ensure_future(one.fetch(PAGE))
-        await until(lambda: web.count(TDMREP) == 1)
-        async with process(session, store) as two:
-            second = asyncio.ensure_future(two.fetch(PAGE))
-            await asyncio.sleep(0.05)
-        with pytest.raises(GateClosedError):
-            await second
-        assert (await first).preferences.tdm is Preference.DISALLOWED
-    assert web.count(TDMREP) == 1
+    gate = await open_gate(tdmrep=True)
+    page = asyncio.ensure_future(gate.fetch(PAGE))
+    await until(lambda: web.count(TDMREP) == 1)
+    await gate.aclose()
+    with pytest.raises(GateClosedError):
+        await page
 
 
 async def test_a_caller_that_goes_away_cancels_nothing(web: Web, open_gate: OpenGate) -> None:
@@ -207,22 +158,3 @@ async def test_a_caller_that_goes_away_cancels_nothing(web: Web, open_gate: Open
     only.cancel()
     assert (await gate.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
     assert web.count(TDMREP) == 1
-
-
-async def test_lists_of_sites_leave_it_out(
-    web: Web, session: aiohttp.ClientSession, tmp_path: Path, server: RedisServer
-) -> None:
-    """What a store lists are robots.txt files; the record stands beside them, and can be forgotten."""
-    server.settle()
-    web.serve(TDMREP, RESERVED)
-    origin = Origin.of(SITE)
-    for kept in (MemoryStore(), SQLiteStore(tmp_path / "cache.db"), RedisStore(server.url)):
-        async with kept as store, process(session, store) as gate:
-            await gate.fetch(PAGE)
-            assert [record.origin async for record in store.records()] == [origin]
-            assert await store.origins_of("site.example") == [origin]
-            record = await store.load_record(origin.tdmrep)
-            assert record is not None
-            assert (record.outcome, record.body) == (Outcome.SUCCESS, RESERVED.encode())
-            assert await store.forget_record(origin.tdmrep)
-            assert await store.load_record(origin) is not None

@@ -495,3 +495,14 @@ async def test_error_of_the_clock_is_its_own(path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="the battery is empty"):
         await SQLiteStore(path, clock=BrokenClock()).open()
+
+
+async def test_records_of_another_kind_are_left_out(path: Path) -> None:
+    """Older versions kept the tdmrep.json of an origin beside its robots.txt."""
+    async with SQLiteStore(path) as store:
+        await store.save_record(RECORD)
+    change(path, "INSERT INTO records SELECT 2, host, port, 'tdmrep+https', saved_at, record FROM records")
+    async with SQLiteStore(path) as store:
+        assert [record async for record in store.records()] == [RECORD]
+        assert await store.origins_of(HOST) == [ORIGIN]
+        await store.prune(now=NOW)

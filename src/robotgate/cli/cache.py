@@ -233,9 +233,8 @@ async def forget(*, selection: Selection, store_path: str | None, pace: bool) ->
     kept, now = [], time.time()
     async with common.existing_store(store_path) as store:
         records, states = await selection.found(store)
-        files = [("robots.txt", record.origin, record.origin) for record in records]
-        files += [("tdmrep.json", record.origin, record.origin.tdmrep) for record in records]
-        removed = [f"the {name} of {origin}" for name, origin, key in files if await store.forget_record(key)]
+        origins = [record.origin for record in records]
+        removed = [f"the robots.txt of {origin}" for origin in origins if await store.forget_record(origin)]
         for pace_key, state in states.items():
             due_at = max(state.next_allowed_at, state.blocked_until_at)
             if not pace and due_at > now:

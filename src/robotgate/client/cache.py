@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from robotgate.client.persistence import Persistence
     from robotgate.client.proxy import Route
     from robotgate.identity import Identity
-    from robotgate.sites.site import RulesCompiler
+    from robotgate.rules.parser import RulesCompiler
 
 ROBOTS_TIMEOUT: Final = 10.0
 """Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -167,6 +167,16 @@ class PageFetch(Pending[Response]):
         await release(self._response)
 
 
+class ResponseCheck(Protocol):
+    """Makes the attempts of a `PageFetcher`, and looks at each response before it is returned."""
+
+    async def read(self, pages: PageFetcher, attempt: Attempt) -> Response:
+        """As `PageFetcher.read_page`, or raise what the response calls for."""
+
+    async def open(self, pages: PageFetcher, attempt: Attempt) -> aiohttp.ClientResponse:
+        """As `PageFetcher.open_page`, or raise what the headers call for."""
+
+
 class PageFetcher:
     """Fetches pages by the gate's session.
 
@@ -174,6 +184,7 @@ class PageFetcher:
         session: the gate's own, or the caller's.
         middleware: the gate's.
         max_bytes: the longest body that is read where a caller gives no other bound.
+        check: looks at the responses before they are returned.
     """
 
     def __init__(
@@ -183,10 +194,12 @@ class PageFetcher:
         middleware: GateMiddleware,
         turns: Turns,
         max_bytes: int,
+        check: ResponseCheck | None = None,
     ) -> None:
-        # `preferences.uses` puts its own in their place.
         self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
         self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
+        if check is not None:
+            self.read, self.open = partial(check.read, self), partial(check.open, self)
         self._session = session
         self._fetches = middleware.fetches
         # A call of a bound method is quicker than one of its object.

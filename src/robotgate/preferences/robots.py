@@ -12,7 +12,7 @@ Disallow. In ::
 
 neither agent may fetch /private, but only the first may train. Content-Signal and License are read in the same way.
 
-`with_purposes` makes rules that also refuse a URL for which a declared purpose of the crawler is disallowed.
+`compiler_for` makes rules that also refuse a URL for which a declared purpose of the crawler is disallowed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.preferences.statement import Preference, Source, Standard, Statement, purposes_of
-from robotgate.preferences.values import Reading, read_content_signal, read_content_usage
+from robotgate.preferences.values import Reading, read_content_signal, read_content_usage, structured_fields
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from robotgate.preferences.statement import Purpose
-    from robotgate.rules.parser import Record
+    from robotgate.rules.parser import Record, RulesCompiler
+    from robotgate.urls import Origin
 
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
@@ -261,9 +262,24 @@ class PurposeRules(Rules):
         return None
 
 
-def with_purposes(rules: Rules, body: bytes, url: str, token: str, purposes: Iterable[str]) -> Rules:
-    """The rules of a file for a crawler that declares purposes."""
-    if FIELDS.search(body) is None:
-        return rules
-    statements = RobotsStatements(RobotsTxt.parse(body, url), token)
-    return PurposeRules(rules, statements, purposes_of(purposes))
+def compiler_for(purposes: object, compiler: RulesCompiler) -> RulesCompiler:
+    """What makes the rules of a robots.txt for a crawler that declares purposes.
+
+    Args:
+        purposes: names of `Purpose`.
+        compiler: makes the rules about paths alone.
+
+    Raises:
+        OptionError: not a collection of names of purposes.
+        ModuleNotFoundError: the extra ``preferences`` is not installed.
+    """
+    declared = purposes_of(purposes)
+    structured_fields()
+
+    def compiled(body: bytes, token: str, origin: Origin) -> Rules:
+        rules = compiler(body, token, origin)
+        if FIELDS.search(body) is None:
+            return rules
+        return PurposeRules(rules, RobotsStatements(RobotsTxt.parse(body, f"{origin}/"), token), declared)
+
+    return compiled if declared else compiler

@@ -38,7 +38,7 @@ from bisect import bisect
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.rules.grammar import (
     AGENT_OR_PACE_LINE,
@@ -62,7 +62,7 @@ from robotgate.rules.rules import ALLOW_ALL, FOR_EVERYBODY, Decision, Rules, Wri
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
@@ -431,7 +431,12 @@ def compile_classic(file: bytes | str, token: str, origin: Origin | str | None =
     return classic_rules(parse_classic(text).groups, token, origin)
 
 
-COMPILERS: Final = {Dialect.RFC9309: compile_rules, Dialect.CLASSIC: compile_classic}
+RulesCompiler: TypeAlias = "Callable[[bytes, str, Origin], Rules]"
+"""Makes rules of a file, a token in lower case and the origin."""
+COMPILERS: Final[Mapping[Dialect, RulesCompiler]] = {
+    Dialect.RFC9309: compile_rules,
+    Dialect.CLASSIC: compile_classic,
+}
 
 
 def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:

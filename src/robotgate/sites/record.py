@@ -132,7 +132,7 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotsRecord:
-    """What is kept of an origin's robots.txt; or of its tdmrep.json, whose `origin` is then `Origin.tdmrep`.
+    """What is kept of an origin's robots.txt, or in memory, without the body, of its tdmrep.json.
 
     Nothing in it depends on the user agent, so that agents can share it. Instants are seconds since the epoch, by
     the wall clock.
@@ -154,7 +154,7 @@ class RobotsRecord:
     failing_since_at: float | None = None
     """When the first of these failed."""
     body: bytes = b""
-    """The last good copy: at most `MAX_BYTES` of a robots.txt, 1 MB of a tdmrep.json."""
+    """The last good copy: at most `MAX_BYTES`."""
     fetched_at: float | None = None
     """When that copy was read, or confirmed by a 304; None when there is no copy."""
     robots_url: str = ""
@@ -203,8 +203,7 @@ def settle(
     url, redirects = result.url, result.redirects
     if outcome is Outcome.SUCCESS and response is not None:
         copy = previous if response.status == NOT_MODIFIED and previous is not None else response
-        # A tdmrep.json that is too long was not read; a part of it would be no JSON.
-        body, fetched_at = copy.body if origin.is_tdmrep else whole_lines(copy.body), now
+        body, fetched_at = whole_lines(copy.body), now
         etag, last_modified = response.etag or copy.etag, response.last_modified or copy.last_modified
     elif previous is not None and previous.fetched_at is not None and row.keeps_copy:
         body, fetched_at = previous.body, previous.fetched_at

@@ -6,7 +6,7 @@ import math
 import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
@@ -17,14 +17,10 @@ from robotgate.sites.record import RobotsRecord, Standing, is_answered, is_fresh
 from robotgate.sites.status_table import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate.options import HostOptions, Recheck
-    from robotgate.preferences import TdmRep
+    from robotgate.preferences.tdmrep import TdmRep
+    from robotgate.rules.parser import RulesCompiler
     from robotgate.urls import Origin
-
-    RulesCompiler: TypeAlias = Callable[[bytes, str, Origin], Rules]
-    """Makes rules of a file, a token in lower case and the origin."""
 
 
 FIRST_REFRESH: Final = 0.75
@@ -160,7 +156,7 @@ class Site(PacedOrigin):
     refused: int = 0
     """Turns that the rules refused."""
     tdmrep: tuple[RobotsRecord, TdmRep] | None = None
-    """The record of its tdmrep.json, and what that says; None while nothing asks for it."""
+    """How its tdmrep.json was last requested, and its last good copy; None while nothing asks for it."""
 
     def adopt(self, ruling: Ruling, refresh_at: float = math.inf) -> Ruling:
         """Use a ruling until `drop_ruling`, and have robots.txt requested by the first use from an instant on."""

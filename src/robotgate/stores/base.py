@@ -35,7 +35,7 @@ PLACE: Final = attrgetter("host", "port", "scheme")
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps robots.txt records and host states. A record of a tdmrep.json has its own key, `Origin.tdmrep`.
+    """Keeps robots.txt records and host states.
 
     Every failure is raised as `StoreError`; its message names the cause and the remedy.
     """
@@ -149,10 +149,7 @@ class Pruned:
 
 @runtime_checkable
 class Catalogue(Store, Protocol):
-    """A store whose contents can be listed and pruned, however many there are. ``robotgate cache`` uses it.
-
-    No record of a tdmrep.json is listed (`Origin.is_tdmrep`).
-    """
+    """A store whose contents can be listed and pruned, however many there are. ``robotgate cache`` uses it."""
 
     def records(self) -> AsyncIterator[RobotsRecord]:
         """Iterate over all records, by host, then port, then scheme."""

@@ -100,7 +100,7 @@ class MemoryStore(OwnStore):
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
-        there = (origin for origin in self._records if host in {None, origin.host} and not origin.is_tdmrep)
+        there = (origin for origin in self._records if host in {None, origin.host})
         return sorted(there, key=PLACE)
 
     async def pace_keys(self) -> list[str]:

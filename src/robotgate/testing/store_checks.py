@@ -135,9 +135,7 @@ async def _check_records(store: Store) -> None:
     for record in (replace(RECORD, body=b""), BARE_RECORD, RECORD):
         await store.save_record(record)
         same(await store.load_record(ORIGIN), record, "load_record: not what was saved last")
-    # A tdmrep.json is kept beside the robots.txt of its origin, and may be longer.
-    longer = replace(RECORD, origin=ORIGIN.tdmrep, body=RECORD.body + RECORD.body[:487_999])
-    others = [longer, *_bare_records(OTHER_ORIGINS)]
+    others = _bare_records(OTHER_ORIGINS)
     for other in others:
         found = await store.load_record(other.origin)
         same(found, None, f"load_record: {other.origin} got the record of {ORIGIN}")
@@ -192,13 +190,11 @@ async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
 
 
 async def _check_lists(store: Catalogue) -> None:
-    """All that is kept is listed, each once and in order, but no tdmrep.json."""
+    """All that is kept is listed, each once and in order."""
     same(await _all(store.records()), [], "records: an empty store has some")
     same(await _all(store.hosts()), [], "hosts: an empty store has some")
     records, states = await _fill(store)
-    await store.save_record(replace(BARE_RECORD, origin=ORIGIN.tdmrep))
-    listed = await _all(store.records())
-    same(listed, records, "records: not each origin once, by host, port and scheme, without tdmrep.json")
+    same(await _all(store.records()), records, "records: not each origin once, by host, port and scheme")
     same(await _all(store.hosts()), sorted(states.items()), "hosts: not each host once, by pace key")
     for key in (*states, _UNKNOWN):
         same(await store.host(key), states.get(key), f"host: the state of {key!r} is another")
