@@ -82,7 +82,7 @@ nitpick_ignore_regex: Final = [
     # Ours, but not public: described where they are returned.
     (
         "py:class",
-        r"Awaited|Doors|FetchOptions|Host|Kind\d?|PacedOrigin|PageFetch|Route|Ruling|Said|Site|Turns|TurnState",
+        r"Awaited|Doors|FetchOptions|Host|Kind\d?|PacedOrigin|PageFetch|PreferenceFile|Route|Ruling|Said|Site|Turns|TurnState",
     ),
     ("py:class", "_Blocks"),
     ("py:class", "PrometheusExporter|Telemetry"),

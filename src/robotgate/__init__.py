@@ -13,7 +13,7 @@ The way of one request, from the call down and back up::
     Persistence                client/persistence  twice a second, all changes go to the store
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
-them: the modules of the root (errors, urls, options and others), rules and preferences, which are one level; pace;
+them: the modules of the root (statements, errors, urls, options and others); rules and preferences, one level; pace;
 sites; stores; client; sitemaps, threads and observe/views; gate; then lint, observe, testing,
 signing, integrations, demo, dashboard and cli.
 """
@@ -61,11 +61,11 @@ from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
-from robotgate.rules.grammar import RequestRate, VisitTime
+from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime
 from robotgate.rules.parser import Dialect, Group, Record
 from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Decision, Rules
-from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
 from robotgate.sites.record import Answer, Failure, RobotsRecord
 from robotgate.sites.site import HostAccess
 from robotgate.sites.status_table import Outcome

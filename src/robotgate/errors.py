@@ -34,8 +34,8 @@ from aiohttp import ClientError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate.preferences import Preferences
     from robotgate.rules.verdict import Verdict
+    from robotgate.statements import Preferences
 
 
 _NEVER: Final = 1e9

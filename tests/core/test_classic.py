@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES
+from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, RuleKind
 from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import Rules
-from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.rules.verdict import Reason, Rule
 
 ORIGIN = "http://www.example.com/"
 

@@ -28,7 +28,8 @@ from robotgate.events import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.rules.grammar import RuleKind
+from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
 from robotgate.sites.status_table import Outcome
 from robotgate.urls import Origin
 

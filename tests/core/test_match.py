@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import pytest
 from tests.spelling import normalise_pattern, normalise_target
 
-from robotgate.rules.grammar import RequestRate, VisitTime
+from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Decision, Rules
-from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.rules.verdict import Reason, Rule
 
 
 def allow(pattern: str, line: int = 1) -> Rule:

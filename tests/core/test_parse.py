@@ -2,10 +2,10 @@
 
 import pytest
 
-from robotgate.rules.grammar import RequestRate, VisitTime, canonical
+from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime, canonical
 from robotgate.rules.parser import Group, Pace, ParsedFile, Record, parse_text
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.rules.verdict import Rule, RuleKind
+from robotgate.rules.verdict import Rule
 
 
 def parse(body: bytes) -> ParsedFile:

@@ -3,10 +3,10 @@
 import pytest
 
 from robotgate.errors import InvalidURLError
-from robotgate.rules.grammar import RequestRate
-from robotgate.rules.robotstxt import CleanParam, RobotsTxt, product_token
+from robotgate.rules.grammar import RequestRate, RuleKind, product_token
+from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Rules
-from robotgate.rules.verdict import Reason, Rule, RuleKind, Verdict
+from robotgate.rules.verdict import Reason, Rule, Verdict
 from robotgate.urls import split_url
 
 FILE = b"""\

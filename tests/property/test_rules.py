@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.spelling import normalise_pattern, normalise_target
 from tests.spelling import units as _units_of
 
-from robotgate.rules.grammar import canonical
+from robotgate.rules.grammar import RuleKind, canonical
 from robotgate.rules.normal import target_units
 from robotgate.rules.parser import Group, ParsedFile, compile_rules, parse_text
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import Decision, Rules
-from robotgate.rules.verdict import Rule, RuleKind
+from robotgate.rules.verdict import Rule
 
 PIECES = (
     "/", "/", "a", "b", "ab", "A", "?", "&", "%26", ",", "%2C", "=", "%2f", "%2F", "%3F", "%3f", "%61", "%41", "%",

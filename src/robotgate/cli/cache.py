@@ -31,7 +31,7 @@ from robotgate.cli.files import replaced
 from robotgate.cli.lists import open_input, read_lines
 from robotgate.cli.transfer import Import, exported, in_batches
 from robotgate.options import HostOptions
-from robotgate.rules.robotstxt import product_token
+from robotgate.rules.grammar import product_token
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
 from robotgate.sites.status_table import STATUS_TABLE

@@ -14,8 +14,7 @@ from robotgate.cli import common, output
 from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
 from robotgate.preferences import Preferences, Purpose, Statement
 from robotgate.preferences.values import structured_fields
-from robotgate.rules.grammar import readable
-from robotgate.rules.robotstxt import product_token
+from robotgate.rules.grammar import product_token, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,7 +21,7 @@ from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.lists import check_url
 from robotgate.cli.rows import Outcome, row_of
 from robotgate.options import HostBlocks, HostOptions
-from robotgate.rules.robotstxt import product_token
+from robotgate.rules.grammar import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import OperatorBlock
 from robotgate.stores.codec import MAX_AMOUNT

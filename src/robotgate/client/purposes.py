@@ -20,11 +20,11 @@ from robotgate.client.robots import Flight, answer_of
 from robotgate.errors import DisallowedError, PreferenceError, ProxyUnavailableError, ResponseTooLargeError
 from robotgate.options import StatusPolicy
 from robotgate.pace.host import PacedTurn
-from robotgate.preferences.read import preferences_of_response
-from robotgate.preferences.statement import Preference, purposes_of
+from robotgate.preferences.robots import purposes_of
 from robotgate.preferences.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH, TdmRep
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, settle, standing
 from robotgate.sites.status_table import MAX_REDIRECTS, Outcome, outcome_of
+from robotgate.statements import Preference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -93,7 +93,7 @@ class PurposeCheck:
         if not self._purposes:
             return
         # Statements of robots.txt were checked with its rules.
-        preferences = preferences_of_response(response, has_robots=False)
+        preferences = response._preferences(has_robots=False)
         refused = [name for name in self._purposes if preferences.preference(name) is Preference.DISALLOWED]
         if refused:
             raise PreferenceError(response.url, response.preferences, tuple(map(str, refused)))

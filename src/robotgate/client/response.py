@@ -14,13 +14,14 @@ from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
 from yarl import URL
 
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
+from robotgate.statements import Preferences
 from robotgate.urls import read_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate.client.turn import Turn
-    from robotgate.preferences import Preferences, TdmRep
+    from robotgate.preferences.tdmrep import TdmRep
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
@@ -108,9 +109,31 @@ class Response:
         Raises:
             ModuleNotFoundError: the extra ``preferences`` is not installed.
         """
-        from robotgate.preferences.read import preferences_of_response  # noqa: PLC0415  # Needs an extra; few ask for it.
+        return self._preferences(has_robots=True)
 
-        return preferences_of_response(self)
+    def _preferences(self, *, has_robots: bool) -> Preferences:
+        """As `preferences`.
+
+        Args:
+            has_robots: whether robots.txt is read.
+        """
+        from robotgate.preferences.read import MAX_HEAD, PAGE_TYPES, parse_preferences  # noqa: PLC0415  # Needs an extra; few ask for it.
+
+        kind = self.headers.get(hdrs.CONTENT_TYPE, PAGE_TYPES[0]).partition(";")[0].strip().lower()
+        html = None
+        if kind in PAGE_TYPES:
+            html = self.body[: 4 * MAX_HEAD].decode(self.encoding, errors="replace")
+        verdict = self.verdict
+        found = parse_preferences(
+            self.headers,
+            html,
+            tdmrep=self.tdmrep,
+            url=verdict.url,
+            agent=None if verdict.robots is None else verdict.robots[1],
+        )
+        if not has_robots:
+            return found
+        return Preferences.of([*verdict.preferences.statements, *found.statements])
 
     def __repr__(self) -> str:
         url = self.url if len(self.url) <= _LONGEST_SHOWN else f"{self.url[:_LONGEST_SHOWN]}…"

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.lint.findings import FindingCode, Findings
 from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
 from robotgate.rules.decode import GZIP, decoded
-from robotgate.rules.grammar import MAX_BYTES, Field, readable, within_limit
+from robotgate.rules.grammar import MAX_BYTES, Field, RuleKind, readable, within_limit
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.rules.verdict import RuleKind
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:

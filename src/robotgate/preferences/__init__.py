@@ -8,8 +8,8 @@ Needs the extra ``preferences``. Sends nothing.
 """
 
 from robotgate.preferences.read import parse_preferences
-from robotgate.preferences.statement import Preference, Preferences, Purpose, Source, Standard, Statement
 from robotgate.preferences.tdmrep import TdmRep, TdmRule
+from robotgate.statements import Preference, Preferences, Purpose, Source, Standard, Statement
 
 __all__ = [
     "Preference",

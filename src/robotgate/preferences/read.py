@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from xml.etree import ElementTree as ET
 
-from robotgate.preferences.robots import FIELDS, RobotsStatements
-from robotgate.preferences.statement import Preference, Preferences, Purpose, Source, Standard, Statement
 from robotgate.preferences.tdmrep import TdmRep
 from robotgate.preferences.values import (
     RSL_TYPE,
@@ -31,11 +29,9 @@ from robotgate.preferences.values import (
     read_robots_tag,
     structured_fields,
 )
-from robotgate.rules.grammar import names
-from robotgate.rules.robotstxt import RobotsTxt, product_token
-
-if TYPE_CHECKING:
-    from robotgate.client.response import Response
+from robotgate.rules.grammar import names, product_token
+from robotgate.rules.robotstxt import RobotsTxt, UnreadFile
+from robotgate.statements import Preference, Preferences, Purpose, Source, Standard, Statement
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -63,7 +59,7 @@ _READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
 """By the name of the header field."""
 _JOINED: Final = frozenset({"content-usage", "robots-tag"})
 """Structured fields, of which all lines are one value (RFC 9651 §4.2)."""
-_PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
+PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
 
 
 def parse_preferences(
@@ -103,11 +99,8 @@ def parse_preferences(
     if robots is not None:
         if url is None or agent is None:
             raise ValueError("robots needs url and agent")
-        if isinstance(robots, bytes):
-            # Most files have no statements, and need not be parsed.
-            robots = RobotsTxt.parse(robots if FIELDS.search(robots) else b"", url)
-        is_allowed = robots.allowed(url, agent)
-        statements += RobotsStatements(robots, agent).of(robots._units_of(url), is_allowed=is_allowed)
+        file = UnreadFile(robots) if isinstance(robots, bytes) else robots
+        statements += file.preferences(url, agent).statements
     if tdmrep is not None:
         if url is None:
             raise ValueError("tdmrep needs url")
@@ -120,27 +113,6 @@ def parse_preferences(
         text = html[: 4 * MAX_HEAD].decode("utf-8", "replace") if isinstance(html, bytes) else html
         statements += _of_page(text, token, now)
     return Preferences.of(_with_one_reservation(statements))
-
-
-def preferences_of_response(response: Response, *, has_robots: bool = True) -> Preferences:
-    """The preferences for a response, in robots.txt, tdmrep.json, headers and page.
-
-    Args:
-        has_robots: whether robots.txt is read.
-    """
-    kind = response.headers.get("Content-Type", _PAGE_TYPES[0]).partition(";")[0].strip().lower()
-    html = None
-    if kind in _PAGE_TYPES:
-        html = response.body[: 4 * MAX_HEAD].decode(response.encoding, errors="replace")
-    known = response.verdict.robots
-    return parse_preferences(
-        response.headers,
-        html,
-        robots=None if known is None or not has_robots else known[0],
-        tdmrep=response.tdmrep,
-        url=response.verdict.url,
-        agent=None if known is None else known[1],
-    )
 
 
 def _of_headers(headers: Headers, token: str | None, now: float) -> list[Statement]:

@@ -22,20 +22,20 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from robotgate.preferences.statement import Preference, Source, Standard, Statement, purposes_of
+from robotgate.errors import OptionError
 from robotgate.preferences.values import Reading, read_content_signal, read_content_usage, structured_fields
-from robotgate.rules.grammar import EVERYBODY, names
+from robotgate.rules.grammar import EVERYBODY, RuleKind, canonical, names
 from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
-from robotgate.rules.robotstxt import RobotsTxt, product_token
+from robotgate.rules.parser import parse_text
 from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
-from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.rules.verdict import Reason, Rule
+from robotgate.statements import Preference, Preferences, Purpose, Source, Standard, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from robotgate.preferences.statement import Purpose
-    from robotgate.rules.parser import Record, RulesCompiler
+    from robotgate.rules.parser import ParsedFile, Record, RulesCompiler
     from robotgate.urls import Origin
 
 
@@ -65,13 +65,8 @@ class RobotsStatements:
 
     __slots__ = ("_lines", "_patterns", "_readings", "for_every_path")
 
-    def __init__(self, robots: RobotsTxt, agent: str) -> None:
-        """Select the lines.
-
-        Args:
-            agent: a product token, or an identification string that begins with it.
-        """
-        token = product_token(agent).lower()
+    def __init__(self, robots: ParsedFile, token: str) -> None:
+        """Select the lines for a product token, in lower case."""
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
         self._lines: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
         """The Content-Usage lines and their statements, by the pattern of their path: empty for those without a path,
@@ -115,7 +110,7 @@ class RobotsStatements:
         return found
 
 
-def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterator[tuple[Record, bool]]:
+def _stated(robots: ParsedFile, binding: str, closing: frozenset[str]) -> Iterator[tuple[Record, bool]]:
     """The records of some fields, and whether a User-agent line directly above each names a token.
 
     Args:
@@ -160,7 +155,7 @@ def _statement(standard: Standard, record: Record, reading: Reading) -> Statemen
     return reading.statement(standard, Source.ROBOTS_TXT, record.field, record.value, record.line)
 
 
-def _of_whole_site(robots: RobotsTxt, binding: str) -> list[Statement]:
+def _of_whole_site(robots: ParsedFile, binding: str) -> list[Statement]:
     """The Content-Signal lines of a file, then its License lines: ours first.
 
     Of signals below other User-agent lines, only refusals count. Licences are references.
@@ -262,6 +257,35 @@ class PurposeRules(Rules):
         return None
 
 
+def purposes_of(given: object) -> frozenset[Purpose]:
+    """The purposes that a crawler declares.
+
+    Raises:
+        OptionError: not a collection of names of purposes.
+    """
+    known = ", ".join(repr(purpose.value) for purpose in Purpose)
+    if not isinstance(given, set | frozenset | list | tuple):
+        raise OptionError(f"purposes={given!r}: give a set of some of {known}")
+    try:
+        return frozenset(Purpose(name) for name in given)
+    except ValueError:
+        raise OptionError(f"purposes={given!r}: known purposes are {known}") from None
+
+
+def preferences_in(robots: ParsedFile, token: str, target: str, *, is_allowed: bool) -> Preferences:
+    """What a robots.txt says about the use of a page.
+
+    Args:
+        token: a product token, in lower case.
+        target, is_allowed: as in `RobotsStatements.of`.
+
+    Raises:
+        ModuleNotFoundError: the extra ``preferences`` is not installed.
+    """
+    structured_fields()
+    return Preferences.of(RobotsStatements(robots, token).of(target, is_allowed=is_allowed))
+
+
 def compiler_for(purposes: object, compiler: RulesCompiler) -> RulesCompiler:
     """What makes the rules of a robots.txt for a crawler that declares purposes.
 
@@ -280,6 +304,6 @@ def compiler_for(purposes: object, compiler: RulesCompiler) -> RulesCompiler:
         rules = compiler(body, token, origin)
         if FIELDS.search(body) is None:
             return rules
-        return PurposeRules(rules, RobotsStatements(RobotsTxt.parse(body, f"{origin}/"), token), declared)
+        return PurposeRules(rules, RobotsStatements(parse_text(canonical(body)), token), declared)
 
     return compiled if declared else compiler

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from robotgate.preferences.statement import Source, Standard, Statement
 from robotgate.preferences.values import Reading, read_reservation
 from robotgate.rules.match import matches
 from robotgate.rules.normal import pattern_units, with_query_unescaped
+from robotgate.statements import Source, Standard, Statement
 
 TDMREP_PATH: Final = "/.well-known/tdmrep.json"
 MAX_TDMREP_BYTES: Final = 1_000_000

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.clock import parse_date
 from robotgate.errors import needs_extra
-from robotgate.preferences.statement import Preference, Purpose, Standard, Statement, combine, shown
+from robotgate.events import printable
 from robotgate.rules.grammar import EVERYBODY, names
+from robotgate.statements import Preference, Purpose, Standard, Statement, combine
 from robotgate.urls import LINK, read_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
 
-    from robotgate.preferences.statement import Source
+    from robotgate.statements import Source
 
 Says: TypeAlias = tuple[tuple[Purpose, Preference], ...]
 
@@ -90,6 +91,8 @@ _WEEKDAY: Final = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}", re.IG
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 _MAX_SHOWN: Final = 40
 _MAX_PROBLEM: Final = 200
+MAX_WORDS: Final = 500
+"""Characters of a statement that are kept."""
 RSL_TYPE: Final = "application/rsl+xml"
 
 
@@ -112,7 +115,7 @@ class Reading:
     def problem(self) -> str | None:
         """What could not be read, as one text of bounded length."""
         problems = self.broken + self.unknown
-        first = [shown(problem[:_MAX_PROBLEM]) for problem in dict.fromkeys(problems[:3])]
+        first = [_shown(problem[:_MAX_PROBLEM]) for problem in dict.fromkeys(problems[:3])]
         more = len(problems) - 3
         return "; ".join(first + ([f"and {more} more"] if more > 0 else [])) or None
 
@@ -123,11 +126,11 @@ class Reading:
         return Statement(
             standard=self.standard or standard,
             source=source,
-            field=shown(field),
-            words=shown(words),
+            field=_shown(field),
+            words=_shown(words),
             line=line,
             says=combine(self.says),
-            reference=shown((self.reference or "").strip()) or None,
+            reference=_shown((self.reference or "").strip()) or None,
             note=self.note,
             problem=self.problem,
         )
@@ -294,3 +297,8 @@ def read_reservation(text: str) -> Reading:
 
 def _parts(text: str) -> Iterator[str]:
     return (part for part in text.split(",") if part.strip(" \t"))
+
+
+def _shown(words: str) -> str:
+    """Words as they are kept: bounded, and on one line."""
+    return printable(words[:MAX_WORDS])

@@ -16,7 +16,13 @@ from enum import Enum, auto
 from typing import Final
 
 from robotgate.rules.decode import ENCODED, decoded
-from robotgate.rules.verdict import RuleKind
+
+
+class RuleKind(Enum):
+    """What a rule does to the paths it matches (RFC 9309 §2.2.2)."""
+
+    ALLOW = "Allow"
+    DISALLOW = "Disallow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,11 @@ PACE_FIELDS: Final = {
 _SITEMAP_FIELDS: Final = dict.fromkeys(("sitemap", "site-map", "site map"), Field.SITEMAP)
 FIELDS: Final = DEFINED_FIELDS | PACE_FIELDS | _SITEMAP_FIELDS
 """All field names with a meaning, in lower case."""
+
+
+def product_token(agent: str) -> str:
+    """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
+    return (agent.partition("/")[0].split() or [""])[0]
 
 
 def canonical(body: bytes) -> str:

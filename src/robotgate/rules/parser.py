@@ -48,6 +48,7 @@ from robotgate.rules.grammar import (
     LINE,
     RULE_LINE,
     Field,
+    RuleKind,
     canonical,
     field_of,
     names,
@@ -59,7 +60,7 @@ from robotgate.rules.grammar import (
 from robotgate.rules.match import matches
 from robotgate.rules.normal import pattern_units, with_query_unescaped
 from robotgate.rules.rules import ALLOW_ALL, FOR_EVERYBODY, Decision, Rules, WrittenRules
-from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.rules.verdict import Reason, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

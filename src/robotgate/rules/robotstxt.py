@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import canonical
+from robotgate.rules.grammar import canonical, product_token
 from robotgate.rules.normal import as_sent, is_plain, is_plain_reference
 from robotgate.rules.parser import (
     Dialect,
@@ -23,16 +23,16 @@ from robotgate.rules.parser import (
     parse_classic,
     parse_text,
 )
-from robotgate.rules.verdict import VerdictDraft
+from robotgate.rules.verdict import Verdict
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate.preferences import Preferences
     from robotgate.rules.grammar import RequestRate
-    from robotgate.rules.rules import Rules
-    from robotgate.rules.verdict import Verdict
+    from robotgate.rules.rules import Decision, Rules
+    from robotgate.rules.verdict import Reason, Rule
+    from robotgate.statements import Preferences
 
 
 _MAX_COMPILED: Final = 64
@@ -40,11 +40,6 @@ _PLAIN_AUTHORITY: Final = re.compile(
     r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
-
-
-def product_token(agent: str) -> str:
-    """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
-    return (agent.partition("/")[0].split() or [""])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +159,11 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
             ModuleNotFoundError: the extra ``preferences`` is not installed.
         """
-        from robotgate.preferences import parse_preferences  # noqa: PLC0415  # Needs an extra; few ask for it.
+        from robotgate.preferences.robots import preferences_in  # noqa: PLC0415  # Needs an extra; few ask for it.
 
-        return parse_preferences(robots=self, url=url, agent=agent)
+        target = self._units_of(url)
+        is_allowed = self.rules(agent)._allows_units(target)
+        return preferences_in(self._file, product_token(agent).lower(), target, is_allowed=is_allowed)
 
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""
@@ -216,3 +213,64 @@ class RobotsTxt:
 
     def _values(self, name: str) -> Iterator[str]:
         return (record.value for record in self.records if record.value and record.field.lower() == name)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A robots.txt as it was served, which is parsed when its preferences are asked for."""
+
+    body: bytes
+
+    def preferences(self, url: str, agent: str) -> Preferences:
+        """As `RobotsTxt.preferences`."""
+        from robotgate.preferences.robots import FIELDS  # noqa: PLC0415  # As above.
+
+        # Most files have no statements, and need not be parsed.
+        body = self.body if FIELDS.search(self.body) else b""
+        return RobotsTxt.parse(body, url).preferences(url, agent)
+
+
+class VerdictDraft:
+    """A verdict by a file alone, before it is frozen: setting all attributes of a frozen dataclass takes longer than
+    most answers.
+    """
+
+    __slots__ = Verdict.__slots__
+
+    allowed: bool
+    reason: Reason
+    rule: Rule | None
+    opposing: Rule | None
+    group: tuple[str, ...]
+    warnings: tuple[str, ...]
+    crawl_delay: float | None
+    access: None
+    robots_url: None
+    status: None
+    cause: None
+    fetched_at: None
+    fresh_until_at: None
+    retry_after: None
+    asked_delay: None
+    request_rate: None
+    max_delay: None
+    redirects: tuple[()]
+    stale: bool
+
+    def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
+        """Take a decision, and the rules that it comes from."""
+        self.allowed, self.reason = decision.allowed, decision.reason
+        self.url = url
+        self.rule, self.opposing = decision.rule, decision.opposing
+        self.group, self.warnings, self.crawl_delay = rules.agents, rules.warnings, rules.crawl_delay
+        self.robots = robots
+        self.access = self.robots_url = self.status = self.cause = None
+        self.fetched_at = self.fresh_until_at = self.retry_after = None
+        self.asked_delay = self.request_rate = self.max_delay = None
+        self.redirects = ()
+        self.stale = self.proxy_failed = False
+
+    def frozen(self) -> Verdict:
+        """The verdict, which this object becomes."""
+        self.__class__ = Verdict  # type: ignore[assignment]
+        return self  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from robotgate.rules.grammar import AFTER_VALUE, EVERYBODY, RULES, canonical, text_of
+from robotgate.rules.grammar import AFTER_VALUE, EVERYBODY, RULES, RuleKind, canonical, text_of
 from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, are_normal, read_patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
@@ -21,7 +21,7 @@ from robotgate.rules.normal import (
     normal_length,
     with_query_unescaped,
 )
-from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.rules.verdict import Reason, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from robotgate.statements import Preferences
 
 if TYPE_CHECKING:
-    from robotgate.preferences import Preferences
-    from robotgate.rules.grammar import RequestRate
-    from robotgate.rules.robotstxt import RobotsTxt
-    from robotgate.rules.rules import Decision, Rules
-
-
-class RuleKind(Enum):
-    """What a rule does to the paths it matches (RFC 9309 §2.2.2)."""
-
-    ALLOW = "Allow"
-    DISALLOW = "Disallow"
+    from robotgate.rules.grammar import RequestRate, RuleKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +49,13 @@ class Reason(Enum):
     ROBOTS_TXT_UNREACHABLE = "robots.txt could not be read"
     ROBOTS_TXT_IGNORED = "the operator's own host: its robots.txt is not asked"
     DELAY_TOO_LONG = "the site asks for a longer delay than we are willing to wait"
+
+
+class PreferenceFile(Protocol):
+    """A robots.txt that a verdict comes from, such as a `RobotsTxt`."""
+
+    def preferences(self, url: str, agent: str) -> Preferences:
+        """As `RobotsTxt.preferences`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ class Verdict:
     """The longest delay that we are willing to wait: seconds; set if the site asks for a longer one."""
     retry_after: float | None = None
     """If robots.txt is unreachable: seconds, counted from the verdict, until it is requested again."""
-    robots: tuple[RobotsTxt | bytes, str] | None = field(default=None, repr=False, compare=False)
+    robots: tuple[PreferenceFile, str] | None = field(default=None, repr=False, compare=False)
     """The file that the verdict comes from, empty if there was none to obey, and our product token."""
 
     @property
@@ -117,10 +116,10 @@ class Verdict:
         Raises:
             ModuleNotFoundError: the extra ``preferences`` is not installed.
         """
-        from robotgate.preferences import parse_preferences  # noqa: PLC0415  # Needs an extra; few ask for it.
-
-        file, agent = self.robots or (None, None)
-        return parse_preferences(robots=file, url=self.url, agent=agent)
+        if self.robots is None:
+            return Preferences()
+        file, agent = self.robots
+        return file.preferences(self.url, agent)
 
     # Not for type checkers, as in `client.awaited`: they report the condition, and check what follows it.
     if not TYPE_CHECKING:
@@ -143,49 +142,3 @@ class Verdict:
         elif self.cause is not None and not self.allowed:
             detail = f" ({self.cause})"
         return f"{self.url} is {answer}: {self.reason.value}{detail}"
-
-
-class VerdictDraft:
-    """A verdict by a file alone, before it is frozen: setting all attributes of a frozen dataclass takes longer than
-    most answers.
-    """
-
-    __slots__ = Verdict.__slots__
-
-    allowed: bool
-    reason: Reason
-    rule: Rule | None
-    opposing: Rule | None
-    group: tuple[str, ...]
-    warnings: tuple[str, ...]
-    crawl_delay: float | None
-    access: None
-    robots_url: None
-    status: None
-    cause: None
-    fetched_at: None
-    fresh_until_at: None
-    retry_after: None
-    asked_delay: None
-    request_rate: None
-    max_delay: None
-    redirects: tuple[()]
-    stale: bool
-
-    def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
-        """Take a decision, and the rules that it comes from."""
-        self.allowed, self.reason = decision.allowed, decision.reason
-        self.url = url
-        self.rule, self.opposing = decision.rule, decision.opposing
-        self.group, self.warnings, self.crawl_delay = rules.agents, rules.warnings, rules.crawl_delay
-        self.robots = robots
-        self.access = self.robots_url = self.status = self.cause = None
-        self.fetched_at = self.fresh_until_at = self.retry_after = None
-        self.asked_delay = self.request_rate = self.max_delay = None
-        self.redirects = ()
-        self.stale = self.proxy_failed = False
-
-    def frozen(self) -> Verdict:
-        """The verdict, which this object becomes."""
-        self.__class__ = Verdict  # type: ignore[assignment]
-        return self  # type: ignore[return-value]

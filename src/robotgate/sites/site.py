@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.rules.parser import compile_rules
+from robotgate.rules.robotstxt import UnreadFile
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
 from robotgate.sites.record import RobotsRecord, Standing, is_answered, is_fresh, retry_delay, standing
@@ -30,6 +31,7 @@ LAST_REFRESH: Final = 0.85
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
 WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
+NO_FILE: Final = UnreadFile(b"")
 REASONS: Final = {Standing.OPEN: Reason.ROBOTS_TXT_UNAVAILABLE, Standing.CLOSED: Reason.ROBOTS_TXT_FORBIDDEN}
 """Where the site answered."""
 
@@ -79,7 +81,7 @@ class Ruling:
         # robots.txt itself may always be fetched.
         reason = decision.reason if decision.reason is Reason.ROBOTS_TXT else self.reason or decision.reason
         if record is None:
-            return Verdict(allowed=decision.allowed, reason=reason, url=url, robots=(b"", self.token))
+            return Verdict(allowed=decision.allowed, reason=reason, url=url, robots=(NO_FILE, self.token))
         return Verdict(
             allowed=decision.allowed,
             reason=reason,
@@ -103,7 +105,7 @@ class Ruling:
             request_rate=written.request_rate,
             max_delay=self.max_delay,
             retry_after=max(0.0, self.fresh_until_at - now) if self.is_unreachable else None,
-            robots=(b"" if self.standing in WITHOUT_RULES else record.body, self.token),
+            robots=(NO_FILE if self.standing in WITHOUT_RULES else UnreadFile(record.body), self.token),
         )
 
     @property

@@ -1,4 +1,7 @@
-"""The answer: what a site prefers for each purpose, and the statements that say so."""
+"""The answer: what a site prefers for each purpose, and the statements that say so.
+
+These values need no other module: errors and verdicts hold them. What reads them from texts stands above `rules`.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,11 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import OptionError
-from robotgate.events import printable
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_STATEMENTS: Final = 1_000
 """Statements that a `Preferences` lists, at most; all count."""
-MAX_WORDS: Final = 500
-"""Characters of a statement that are kept."""
 
 
 class Purpose(StrEnum):
@@ -182,23 +180,3 @@ def combine(pairs: Iterable[tuple[Purpose, Preference]]) -> tuple[tuple[Purpose,
         if preference is Preference.DISALLOWED or (preference is Preference.ALLOWED and purpose not in found):
             found[purpose] = preference
     return tuple((purpose, found[purpose]) for purpose in Purpose if purpose in found)
-
-
-def purposes_of(given: object) -> frozenset[Purpose]:
-    """The purposes that a crawler declares.
-
-    Raises:
-        OptionError: not a collection of names of purposes.
-    """
-    known = ", ".join(repr(purpose.value) for purpose in Purpose)
-    if not isinstance(given, set | frozenset | list | tuple):
-        raise OptionError(f"purposes={given!r}: give a set of some of {known}")
-    try:
-        return frozenset(Purpose(name) for name in given)
-    except ValueError:
-        raise OptionError(f"purposes={given!r}: known purposes are {known}") from None
-
-
-def shown(words: str) -> str:
-    """Words as they are kept: bounded, and on one line."""
-    return printable(words[:MAX_WORDS])
