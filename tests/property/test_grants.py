@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.grants_model import LosingGrants
 
 from robotgate import HostState
-from robotgate.stores.codec import moved
+from robotgate.pace.state import moved
 from robotgate.stores.grants import (
     BEAT,
     EXPIRY,

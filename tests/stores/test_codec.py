@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.stores.files import NOW, ORIGIN, RECORD, STATE
 
 from robotgate import HostState
+from robotgate.pace.state import moved
 from robotgate.stores.codec import (
     _USUAL,
     FieldError,
-    moved,
     moved_record,
     pack_host,
     pack_record,

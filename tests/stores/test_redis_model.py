@@ -14,7 +14,7 @@ from tests.grants_model import LosingGrants
 from tests.stores.redis_parts import fresh_prefix
 
 from robotgate import HostState
-from robotgate.stores.codec import moved
+from robotgate.pace.state import moved
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Member, Reply, not_before
 from robotgate.stores.redis.link import SCRIPT
 from robotgate.stores.redis.messages import encoded_request, read_reply

@@ -12,13 +12,15 @@ outage as cheaply.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, parse_http_date
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 CLOCK_GRAIN: Final = 1e-6
@@ -40,29 +42,47 @@ MAX_HEADER: Final = 100
 _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
 
 
+class Kind(Enum):
+    """What a field of a `HostState` holds. Of two values for one host the larger counts, whatever the kind."""
+
+    INSTANT = "instant"
+    """Seconds since the epoch. It moves with the clock, unless it has its default: what never happened stays so."""
+    DURATION = "duration"
+    """Seconds."""
+    COUNT = "count"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
     """What is kept of a host when it leaves memory. Instants are seconds since the epoch, by the wall clock."""
 
-    last_visit_at: float | None = None
+    # `merged`, `moved`, the codec and the columns in a file are made of these fields. `pace.host.Host` has the same
+    # attributes. A new field has `is_added` in its metadata: in a state that an older version wrote it has its default.
+    last_visit_at: float | None = field(default=None, metadata={"kind": Kind.INSTANT})
     """When the last response ended, or the last request began if that came later."""
-    next_allowed_at: float = 0.0
+    next_allowed_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})
     """No request starts earlier."""
-    blocked_at: float = 0.0
+    blocked_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})
     """When the last block began."""
-    blocked_until_at: float = 0.0
+    blocked_until_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})
     """Until when the server blocks us."""
-    failures: int = 0
+    failures: int = field(default=0, metadata={"kind": Kind.COUNT})
     """Blocks in a row, each within `FORGIVEN_AFTER` of the one before."""
-    visits: int = 0
+    visits: int = field(default=0, metadata={"kind": Kind.COUNT})
     """Requests sent, those for robots.txt included."""
-    bytes_read: int = 0
-    latency: float | None = None
+    bytes_read: int = field(default=0, metadata={"kind": Kind.COUNT})
+    latency: float | None = field(default=None, metadata={"kind": Kind.DURATION})
     """Seconds a response takes to begin, smoothed; None until one has begun."""
 
 
-FIELDS: Final = tuple(field.name for field in fields(HostState))
-"""The names of what a `HostState` holds. A `pace.host.Host` has the same attributes."""
+FIELDS: Final = tuple(each.name for each in fields(HostState))
+"""The names of what a `HostState` holds."""
+_VALUES: Final = attrgetter(*FIELDS)
+# The types of the arguments are those of the fields.
+_make: Final[Callable[..., HostState]] = HostState
+_INSTANTS: Final = tuple(
+    (each.name, each.default) for each in fields(HostState) if each.metadata["kind"] is Kind.INSTANT
+)
 
 
 def is_served(state: HostState, now: float) -> bool:
@@ -77,16 +97,15 @@ def is_served(state: HostState, now: float) -> bool:
 
 def merged(one: HostState, other: HostState) -> HostState:
     """Two states of one host as one: the later of each instant, the larger of each count."""
-    return HostState(
-        last_visit_at=_larger(one.last_visit_at, other.last_visit_at),
-        next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
-        blocked_at=max(one.blocked_at, other.blocked_at),
-        blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
-        failures=max(one.failures, other.failures),
-        visits=max(one.visits, other.visits),
-        bytes_read=max(one.bytes_read, other.bytes_read),
-        latency=_larger(one.latency, other.latency),
-    )
+    return _make(**dict(zip(FIELDS, map(_larger, _VALUES(one), _VALUES(other)), strict=True)))
+
+
+def moved(state: HostState, seconds: float) -> HostState:
+    """Return a state whose instants are moved by some seconds. What never happened stays so."""
+    if not seconds:
+        return state
+    instants = ((name, getattr(state, name), never) for name, never in _INSTANTS)
+    return replace(state, **{name: at + seconds for name, at, never in instants if at != never})
 
 
 def parse_retry_after(value: str, *, now: float) -> float | None:
@@ -120,7 +139,9 @@ def is_forgiven(blocked_until_at: float, now: float) -> bool:
 
 
 def _larger(one: float | None, other: float | None) -> float | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
 
 
 def growing(least: float, times: int) -> float:

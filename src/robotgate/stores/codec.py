@@ -1,7 +1,8 @@
 """Records and host states as named fields: one table of fields for every store, and for the files of `cli.transfer`.
 
 JSON is written in ASCII, so that terminals and tools that split lines do not change it. Input is not trusted: an entry
-with a field that is missing, unknown, doubled or wrong is refused as a whole.
+with a field that is missing, unknown, doubled or wrong is refused as a whole. Only a field of a host's state that older
+versions do not have (`is_added` in `pace.state.HostState`) may be missing.
 
 Pure functions of text and bytes.
 """
@@ -11,11 +12,11 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from robotgate.pace.state import HostState
+from robotgate.pace.state import HostState, Kind
 from robotgate.sites.record import RobotsRecord
 from robotgate.sites.status_table import Outcome
 
@@ -125,18 +126,15 @@ RECORD: Final[Mapping[str, Callable[[object], object]]] = {
     "last_modified": partial(_if_any, check=_header),
 }
 """The fields of a record, but for its origin and its body."""
+_CHECKS: Final = {Kind.INSTANT: amount, Kind.DURATION: amount, Kind.COUNT: count}
 HOST: Final[Mapping[str, Callable[[object], object]]] = {
-    "last_visit_at": partial(_if_any, check=amount),
-    "next_allowed_at": amount,
-    "blocked_at": amount,
-    "blocked_until_at": amount,
-    "failures": count,
-    "visits": count,
-    "bytes_read": count,
-    "latency": partial(_if_any, check=amount),
+    field.name: check if field.default is not None else partial(_if_any, check=check)
+    for field in fields(HostState)
+    for check in (_CHECKS[field.metadata["kind"]],)
 }
 """The fields of a host's state."""
-HOST_FIELDS: Final = tuple(HOST)
+_ADDED: Final = {field.name: field.default for field in fields(HostState) if "is_added" in field.metadata}
+"""The fields that older versions do not write."""
 # The tables check the types of the arguments.
 make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
 _make_host: Final[Callable[..., HostState]] = HostState
@@ -264,29 +262,7 @@ def host_of(values: dict[str, object]) -> HostState:
     Raises:
         FieldError: a field is not what it should be.
     """
-    return _make_host(**take_all(values, HOST))
-
-
-def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
-    """A saved state by the clock of now, which may have been set back since it was saved.
-
-    A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
-    every wait is as long as it was then. A clock that was set forward looks like time that passed.
-    """
-    return moved(state, min(now - saved_at, 0.0))
-
-
-def moved(state: HostState, seconds: float) -> HostState:
-    """A state whose instants are moved by so many seconds. What never happened stays so."""
-    if not seconds:
-        return state
-    return replace(
-        state,
-        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
-        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
-        blocked_at=state.blocked_at and state.blocked_at + seconds,
-        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
-    )
+    return _make_host(**take_all(_ADDED | values, HOST))
 
 
 def pack_host(state: HostState) -> bytes:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote
 from zlib import crc32
 
-from robotgate.pace.state import HostState
-from robotgate.stores.codec import FieldError, encoded, moved, pack_host, unpack_host
+from robotgate.pace.state import HostState, moved
+from robotgate.stores.codec import FieldError, encoded, pack_host, unpack_host
 from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
 
 if TYPE_CHECKING:

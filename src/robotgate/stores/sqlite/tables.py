@@ -14,24 +14,14 @@ import random
 import sqlite3
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from robotgate.clock import READINGS, SystemClock
-from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
+from robotgate.pace.state import CLOCK_GRAIN, FIELDS, HostState, Kind, merged, moved
 from robotgate.stores.base import logger
-from robotgate.stores.codec import (
-    HOST_FIELDS,
-    amount,
-    host_fields,
-    host_of,
-    moved,
-    moved_record,
-    pack_record,
-    restored,
-    unpack_record,
-)
+from robotgate.stores.codec import amount, host_fields, host_of, moved_record, pack_record, unpack_record
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
@@ -50,18 +40,17 @@ CACHE_KIBIBYTES: Final = 8192
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 """Bytes to which the write-ahead log is truncated."""
 
-_LAYOUT: Final = """
+_COLUMNS: Final = {
+    field.name: f"{field.name} {'INTEGER' if field.metadata['kind'] is Kind.COUNT else 'REAL'}"
+    + ("" if field.default is None else f" NOT NULL DEFAULT {field.default}")
+    for field in fields(HostState)
+}
+"""The columns of `hosts` that hold a state."""
+_LAYOUT: Final = f"""
 CREATE TABLE hosts (
     pace_key NOT NULL PRIMARY KEY,
     saved_at REAL NOT NULL,
-    last_visit_at REAL,
-    next_allowed_at REAL NOT NULL,
-    blocked_at REAL NOT NULL,
-    blocked_until_at REAL NOT NULL,
-    failures INTEGER NOT NULL,
-    visits INTEGER NOT NULL,
-    bytes_read INTEGER NOT NULL,
-    latency REAL
+    {", ".join(_COLUMNS.values())}
 ) WITHOUT ROWID;
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,
@@ -98,7 +87,7 @@ CREATE TABLE blocks (
 )
 """
 """`sessions.place` names the space of process numbers; empty: unknown. In `grants`, a session that holds a host has a
-token and an item in its inbox; one in line for it has neither. The last columns of `hosts` are `HOST_FIELDS`."""
+token and an item in its inbox; one in line for it has neither."""
 
 SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
@@ -118,7 +107,11 @@ UNLOCK_ROWS: Final = 100
 UNLOCK_DELAY: Final = 0.00005
 """Seconds between them, so that the event loop gets Python's lock."""
 
-_WRITE_HOST: Final = f"REPLACE INTO hosts VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608 - a constant
+# A newer robotgate may have added columns to the file. All that these are made of are constants.
+_WRITE_HOST: Final = (
+    f"REPLACE INTO hosts (pace_key, saved_at, {', '.join(FIELDS)}) VALUES (?, ?{', ?' * len(FIELDS)})"  # noqa: S608
+)
+_READ_HOST: Final = f"SELECT saved_at, {', '.join(FIELDS)} FROM hosts WHERE pace_key = ?"  # noqa: S608
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
 
@@ -136,7 +129,8 @@ class Moment:
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of an empty file, all or none, and set how the file is written.
+    """Make the tables of an empty file, all or none, and the columns that an older version did not know; set how the
+    file is written.
 
     Raises:
         StoreError: another program has written to the file.
@@ -152,6 +146,9 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         # Before the write-ahead log is used, so that it stands in the file itself.
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    known = {name for _, name, *_ in connection.execute("PRAGMA table_info(hosts)")}
+    for column in (_COLUMNS[name] for name in FIELDS if name not in known):
+        connection.execute(f"ALTER TABLE hosts ADD COLUMN {column}")
     connection.execute("COMMIT")
     for tries_left in reversed(range(WAL_TRIES)):
         try:
@@ -208,17 +205,18 @@ def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str,
 
 def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
     """Return the state of a host."""
-    row = connection.execute("SELECT * FROM hosts WHERE pace_key = ?", (text(pace_key),)).fetchone()
+    row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
     if row is None:
         return None
-    _, saved_at, *values = row
+    saved_at, *values = row
     try:
-        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
-        state = restored(state, saved_at=amount(saved_at), now=at.now + at.ahead)
+        age = at.now + at.ahead - amount(saved_at)
+        state = host_of(dict(zip(FIELDS, values, strict=True)))
     except ValueError as error:
         logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
         return HostState(last_visit_at=at.now)
-    return moved(state, -at.ahead)
+    # If the clock was set back since, every wait is as long as it was. Set forward, it looks like time that passed.
+    return moved(moved(state, min(age, 0.0)), -at.ahead)
 
 
 def pace_keys(connection: sqlite3.Connection) -> list[str]:
