@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
     from robotgate.stores.base import Grant, News
-    from robotgate.stores.redis.session import RedisSession
+    from robotgate.stores.redis.store import RedisSession
 
 LEASE: Final = 1.0
 """Seconds; the shortest there is."""

@@ -26,7 +26,8 @@ from robotgate import HostState, Origin, SQLiteStore, StoreError, WhenLost
 from robotgate.clock import SystemClock
 from robotgate.stores import Lost, OperatorBlock, Recovered
 from robotgate.stores.session import uptime
-from robotgate.stores.sqlite import database, grants
+from robotgate.stores.sqlite import database
+from robotgate.stores.sqlite import store as sqlite_store
 from robotgate.stores.sqlite.database import explained
 
 if TYPE_CHECKING:
@@ -545,7 +546,7 @@ async def test_one_failed_beat_does_not_end_all_further_ones(
     """A file that is locked for a beat, as by a backup: the session goes on beating, and keeps its hosts, though
     no task asks anything of the store.
     """
-    monkeypatch.setattr(grants, "BEAT", 0.05)
+    monkeypatch.setattr(sqlite_store, "BEAT", 0.05)
     monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.1)
     async with SQLiteStore(path) as store, SQLiteStore(path) as other:
         session, neighbour = await store.session(), await other.session()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -31,6 +32,10 @@ PAGE: Final = 200
 """Records or hosts that are read at a time where all are listed."""
 PLACE: Final = attrgetter("host", "port", "scheme")
 """The order of origins in lists."""
+PATIENCE: Final = 30.0
+"""Seconds for which a server that cannot be reached is tried again."""
+SERVERS: Final = re.compile(r"((redis|valkey)(s|\+[a-z+]+)?|unix)://", re.IGNORECASE)
+"""The beginning of a URL of Redis or Valkey."""
 
 
 @runtime_checkable
@@ -227,3 +232,9 @@ class OwnStore(Catalogue, SharedStore, Protocol):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL without its credentials and parameters, for a message."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from robotgate.errors import OptionError
-from robotgate.stores.option import without_secrets
+from robotgate.stores.base import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import re
 import uuid
 from collections import Counter
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate.clock import SystemClock
-from robotgate.errors import StoreError
+from robotgate.errors import OptionError, StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
-from robotgate.stores.base import OwnStore, Pruned, logger
-from robotgate.stores.option import file_path
-from robotgate.stores.sqlite import tables
+from robotgate.stores.base import SERVERS, OwnStore, Pruned, logger, without_secrets
+from robotgate.stores.grants import BEAT, Member
+from robotgate.stores.session import Inbox, Seat
+from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host
+from robotgate.stores.sqlite.grants import FileGrants
 from robotgate.stores.sqlite.tables import FileClock, Moment
 
 if TYPE_CHECKING:
-    import os
     import sqlite3
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from robotgate.clock import Clock
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.base import Grant
     from robotgate.stores.grants import Reply, Request
     from robotgate.urls import Origin
 
@@ -51,6 +55,13 @@ MOST_ROUNDS: Final = 4
 """Rounds of one pruning: the number of rows to delete is an estimate, and hosts that must stay are skipped."""
 WARNING_INTERVAL: Final = 600.0
 """Seconds until another warning is logged."""
+FIRST_LOOK: Final = 0.025
+"""Seconds until a session reads its inbox; half as long again after each time without news."""
+LAST_LOOK: Final = 0.1
+IDLE_LOOK: Final = 0.5
+"""Seconds between two looks into the inbox while there is no other session."""
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+"""Two letters at least: one letter is a drive."""
 
 
 class SQLiteStore(OwnStore):
@@ -122,22 +133,22 @@ class SQLiteStore(OwnStore):
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`."""
-        return await self._read(lambda there, at: tables.read_record(there, origin, at))
+        return await self._read(lambda connection, at: tables.read_record(connection, origin, at))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; returns when it is in the file."""
-        await self._do(lambda there, at: tables.write_records(there, at, (record,)))
+        await self._do(lambda connection, at: tables.write_records(connection, at, (record,)))
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """As `Store.load_host`, with the visit that is assumed after a crash."""
-        return await self._read(lambda there, at: known_host(there, pace_key, at))
+        return await self._read(lambda connection, at: tables.known_host(connection, pace_key, at))
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """As `Store.save_hosts`; among several sessions the later instants count."""
 
-        def save(there: sqlite3.Connection, at: Moment) -> None:
-            (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-            tables.save_hosts(there, at, states, replaces=sessions <= 1)
+        def save(connection: sqlite3.Connection, at: Moment) -> None:
+            (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
+            tables.save_hosts(connection, at, states, replaces=sessions <= 1)
 
         await self._do(save)
 
@@ -165,15 +176,15 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be read. So with all methods that list.
         """
-        return await self._read(lambda there, _: tables.origins(there, host))
+        return await self._read(lambda connection, _: tables.origins(connection, host))
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
-        return await self._read(lambda there, _: tables.pace_keys(there))
+        return await self._read(lambda connection, _: tables.pace_keys(connection))
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`."""
-        return await self._read(lambda there, at: tables.read_host(there, pace_key, at))
+        return await self._read(lambda connection, at: tables.read_host(connection, pace_key, at))
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -181,7 +192,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        return await self._do(lambda there, _: tables.forget_record(there, origin))
+        return await self._do(lambda connection, _: tables.forget_record(connection, origin))
 
     async def forget_host(self, pace_key: str) -> bool:
         """As `Catalogue.forget_host`.
@@ -189,7 +200,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        return await self._do(lambda there, _: tables.forget_host(there, pace_key))
+        return await self._do(lambda connection, _: tables.forget_host(connection, pace_key))
 
     async def prune(self, *, now: float) -> Pruned:
         """As `Catalogue.prune`, by `max_bytes` and `max_age`. While a session is open, the store does this by itself.
@@ -200,11 +211,11 @@ class SQLiteStore(OwnStore):
         at = now + await self._read(lambda _, at: at.ahead)
         gone = await self._delete(before=at - self._max_age, share=1.0, now=at)
         for _ in range(MOST_ROUNDS):
-            used = await self._read(lambda there, _: tables.used_bytes(there))
+            used = await self._read(lambda connection, _: tables.used_bytes(connection))
             if used <= self._max_bytes:
                 break
             gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
-        while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - other processes use the file meanwhile
+        while await self._do(lambda connection, _: tables.vacuum(connection)):  # noqa: ASYNC110 - other processes use the file meanwhile
             await asyncio.sleep(STEP_PAUSE)
         return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
 
@@ -255,8 +266,8 @@ class SQLiteStore(OwnStore):
             StoreError: the file cannot be written.
         """
 
-        def work(there: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
-            grants = FileGrants(there, at, self._clock)
+        def work(connection: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
+            grants = FileGrants(connection, at, self._clock)
             return grants.take_in(request), set(grants.sessions)
 
         reply, names = await self._do(work, needs_file=self._others > 0)
@@ -271,33 +282,33 @@ class SQLiteStore(OwnStore):
 
     # Work on the file.
 
-    def _opening(self, there: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001 - as `Database` calls it
+    def _opening(self, connection: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001 - as `Database` calls it
         """Prepare the file, end sessions that have expired, and note whether the machine has crashed."""
-        tables.prepare(there, self.path)
-        there.execute("BEGIN IMMEDIATE")
-        (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-        at = self._clock.moment(there, self._reading, is_alone=not sessions)
-        grants = FileGrants(there, at, self._clock)
+        tables.prepare(connection, self.path)
+        connection.execute("BEGIN IMMEDIATE")
+        (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
+        at = self._clock.moment(connection, self._reading, is_alone=not sessions)
+        grants = FileGrants(connection, at, self._clock)
         grants.expire(at.now)
         grants.write()
         # The mark is on the disk before any write that the next power cut may undo.
         mark = f"{tables.OPENED} {self._clock.boot}"
-        found = there.execute("SELECT name FROM facts WHERE name GLOB ?", (f"{tables.OPENED} *",))
+        found = connection.execute("SELECT name FROM facts WHERE name GLOB ?", (f"{tables.OPENED} *",))
         marks = {name for (name,) in found}
         is_crash = bool(marks - {mark}) or bool(marks and not sessions and not self._clock.boot)
         if self._file_number is not None:
             # This store opened a file before. The system may give the number of a deleted file to the next.
             is_crash = False
-            is_other = is_other or self._file_number != tables.read_fact(there, tables.FILE_NUMBER)
+            is_other = is_other or self._file_number != tables.read_fact(connection, tables.FILE_NUMBER)
         if is_other:
             # The sessions of this store are of another file.
-            tables.renew_number(there)
-        self._file_number = tables.read_fact(there, tables.FILE_NUMBER)
+            tables.renew_number(connection)
+        self._file_number = tables.read_fact(connection, tables.FILE_NUMBER)
         if is_other or is_crash:
-            tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
-        tables.forget_facts(there, f"{tables.OPENED} *")
-        tables.write_fact(there, mark, at.now)
-        there.execute("COMMIT")
+            tables.write_fact(connection, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
+        tables.forget_facts(connection, f"{tables.OPENED} *")
+        tables.write_fact(connection, mark, at.now)
+        connection.execute("COMMIT")
 
     def _bind(self) -> None:
         """Check that the store can be used in this event loop.
@@ -319,7 +330,7 @@ class SQLiteStore(OwnStore):
 
     def _timed(self, work: Work[T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
-        return lambda there: work(there, self._clock.moment(there, reading))
+        return lambda connection: work(connection, self._clock.moment(connection, reading))
 
     async def _do(self, work: Work[T], begin: str = WRITE, *, needs_file: bool = False) -> T:
         """Do this in a transaction."""
@@ -330,7 +341,7 @@ class SQLiteStore(OwnStore):
         """Do this in a transaction that reads, with all other reads of this turn of the event loop."""
         self._bind()
         found: list[T] = []
-        self._questions.append(lambda there, at: found.append(work(there, at)))
+        self._questions.append(lambda connection, at: found.append(work(connection, at)))
         if self._asking is None:
             # Not by the loop's task factory, which may begin the task at once.
             self._asking = asyncio.Task(self._answer())
@@ -343,9 +354,9 @@ class SQLiteStore(OwnStore):
     async def _answer(self) -> None:
         questions, self._questions, self._asking = self._questions, [], None
 
-        def work(there: sqlite3.Connection, at: Moment) -> None:
+        def work(connection: sqlite3.Connection, at: Moment) -> None:
             for question in questions:
-                question(there, at)
+                question(connection, at)
 
         await self._do(work, READ)
 
@@ -360,20 +371,20 @@ class SQLiteStore(OwnStore):
         at = self._clock.moment(spare, self._reading)
         tables.write_fact(spare, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
 
-    def _give_back(self, there: sqlite3.Connection, spare: sqlite3.Connection) -> None:
+    def _give_back(self, connection: sqlite3.Connection, spare: sqlite3.Connection) -> None:
         """Write the contents of the database in memory to the file, which works again."""
         states, records = self._timed(tables.all_rows)(spare)
-        self._timed(partial(tables.save_hosts, states=states, replaces=False))(there)
-        self._timed(partial(tables.write_records, records=records))(there)
+        self._timed(partial(tables.save_hosts, states=states, replaces=False))(connection)
+        self._timed(partial(tables.write_records, records=records))(connection)
         logger.info("%s: the file can be used again", self.path)
 
-    def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
-        grants = FileGrants(there, at, self._clock)
+    def _leave(self, connection: sqlite3.Connection, at: Moment) -> None:
+        grants = FileGrants(connection, at, self._clock)
         for name in self._sessions.keys() & grants.sessions.keys():
             grants.end(name, visited_at=at.now)
         grants.write()
         if not grants.sessions:
-            tables.forget_facts(there, f"{tables.OPENED} *")
+            tables.forget_facts(connection, f"{tables.OPENED} *")
 
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
         """Delete rows that need not stay, some at a time."""
@@ -392,17 +403,128 @@ class SQLiteStore(OwnStore):
             try:
                 if await self._read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
-                    await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
+                    await self._do(
+                        lambda connection, at: tables.write_fact(connection, tables.PRUNED_AT, at.now)
+                    )
             except StoreError:
                 # The sessions report it.
                 logger.debug("pruning failed", exc_info=True)
             await asyncio.sleep(UPKEEP_INTERVAL)
 
-    def _has_to_prune(self, there: sqlite3.Connection, at: Moment) -> bool:
-        pruned_at = tables.read_fact(there, tables.PRUNED_AT)
+    def _has_to_prune(self, connection: sqlite3.Connection, at: Moment) -> bool:
+        pruned_at = tables.read_fact(connection, tables.PRUNED_AT)
         # If the clock was set back, the last pruning is in the future.
         is_due = pruned_at is None or not 0 <= at.now - pruned_at < PRUNE_INTERVAL
-        return is_due or tables.used_bytes(there) > self._max_bytes
+        return is_due or tables.used_bytes(connection) > self._max_bytes
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"
+
+
+class SQLiteSession(Inbox, Seat):
+    """The session of a gate in a file. Its task exchanges messages and sends the signs of life."""
+
+    def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
+        Inbox.__init__(self)
+        Seat.__init__(self, Member(name), self, clock.uptime)
+        self._store = store
+        self._beat_at = -math.inf
+        self._look = FIRST_LOOK
+
+    async def join(self) -> None:
+        """Open the session, and start its task.
+
+        Raises:
+            StoreError: the file cannot be used.
+        """
+        while self.member.has_to_send:
+            await self._exchange()
+        self.start(self._run(), self._store._closed)
+
+    async def obtain(self, key: str) -> Grant:
+        """As `Session.obtain`."""
+        self._store._bind()
+        return await super().obtain(key)
+
+    async def aclose(self) -> None:
+        """As `Session.aclose`.
+
+        Raises:
+            StoreError: the file cannot be written, and `when_lost` is `WhenLost.RAISE`.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = True
+        await self.stop()
+        try:
+            await self._exchange(is_last=True)
+        finally:
+            self._store._ended(self)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self._has_to_send():
+                    await self._wait()
+                if self._has_to_send() or await self._store._read(self._has_news):
+                    await self._exchange()
+                    self.report(None)
+            except StoreError as error:
+                self.report(error)
+                if self._store.when_lost is WhenLost.RAISE:
+                    self.fail(error)
+                await asyncio.sleep(database.RETRY_DELAY)
+
+    async def _wait(self) -> None:
+        """Wait until there may be something to do."""
+        pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
+        if not self._store._is_shared:
+            pause = IDLE_LOOK
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
+                await self._is_due.wait()
+        self._is_due.clear()
+
+    def _has_news(self, connection: sqlite3.Connection, _: Moment) -> bool:
+        """Whether there is something in the inbox, or the session's row was deleted."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
+            "OR EXISTS (SELECT 1 FROM blocks WHERE number > :after) "
+            "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
+        )
+        values = {"name": self.member.session, "after": self.member.after}
+        return bool(connection.execute(query, values).fetchone()[0])
+
+    def _has_to_send(self) -> bool:
+        return self.member.has_to_send or self.uptime() >= self._beat_at
+
+    async def _exchange(self, *, is_last: bool = False) -> None:
+        now = self.uptime()
+        request = self.member.request(now=now, is_last=is_last)
+        reply = await self._store._exchange(request)
+        # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
+        self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
+        if reply.items or request.leaves or request.asks:
+            self._look = FIRST_LOOK
+        self.receive(reply)
+
+
+def file_path(given: object) -> Path:
+    """Return the absolute path of a file: the program may change its directory later. Symbolic links are kept.
+
+    Raises:
+        OptionError: it is not the path of a file.
+    """
+    path: object = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise OptionError(f"path={given!r}: give the path of a file, as text")
+    if path == ":memory:":
+        raise OptionError(f"path={given!r}: give the path of a file, or use a MemoryStore")
+    if _SCHEME.match(path):
+        server = "; a RedisStore takes the URL of a server, and so does store= of a gate"
+        why = server if SERVERS.match(path) else ", not a URL"
+        raise OptionError(f"path={without_secrets(path)!r}: give the path of a file{why}")
+    file = Path(path).absolute()
+    if not file.name:
+        raise OptionError(f"path={given!r}: give the path of a file, not of a directory")
+    return file

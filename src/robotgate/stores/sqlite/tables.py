@@ -189,7 +189,7 @@ def save_hosts(
 
 
 def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
-    """Write states in place of those that were there."""
+    """Write states in place of those that were connection."""
     # In the order of the table, so that pages are written one after the other.
     ordered = sorted(states.items())
     for start in range(0, len(ordered), UNLOCK_ROWS):
@@ -219,6 +219,16 @@ def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> Host
     return moved(moved(state, min(age, 0.0)), -at.ahead)
 
 
+def known_host(connection: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
+    """Return the state of a host, with the visit that is assumed for all hosts after a crash."""
+    state = read_host(connection, key, at)
+    assumed_at = read_fact(connection, ASSUMED_VISIT_AT)
+    if assumed_at is not None:
+        assumed = HostState(last_visit_at=min(assumed_at - at.ahead, at.now))
+        state = assumed if state is None else merged(state, assumed)
+    return state
+
+
 def pace_keys(connection: sqlite3.Connection) -> list[str]:
     """Return all pace keys, in order."""
     return [text_of(key) for (key,) in connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")]
@@ -230,7 +240,7 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
 
 
 def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
-    """Write records in place of those that were there."""
+    """Write records in place of those that were connection."""
     saved_at = at.now + at.ahead
     rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
     connection.executemany(_WRITE_RECORD, rows)
@@ -317,18 +327,18 @@ class Pruning(NamedTuple):
     may_go: str
     """Whether a row from before `before` may be deleted at `now`."""
 
-    def keys(self, there: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
+    def keys(self, connection: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
         """Return the keys of rows that may be deleted, a `share` of the table at most."""
         most = f"(SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM {self.table})"  # noqa: S608
         oldest = f"WHERE {self.may_go} ORDER BY saved_at, {self.key} LIMIT {most}"
-        return [key for (key,) in there.execute(f"SELECT {self.key} FROM {self.table} {oldest}", bounds)]  # noqa: S608
+        return [key for (key,) in connection.execute(f"SELECT {self.key} FROM {self.table} {oldest}", bounds)]  # noqa: S608
 
     def go(
-        self, there: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
+        self, connection: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
     ) -> int:
         """Delete rows that may still be deleted. Returns how many were deleted."""
         delete = f"DELETE FROM {self.table} WHERE {self.key} = :key AND {self.may_go}"  # noqa: S608
-        return there.executemany(delete, [{**bounds, "key": key} for key in keys]).rowcount
+        return connection.executemany(delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
 PRUNED_RECORDS: Final = Pruning("records", "id", "saved_at < :before")
@@ -371,7 +381,7 @@ class FileClock:
         """Return the time by the clock of leases."""
         return uptime()
 
-    def moment(self, there: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
+    def moment(self, connection: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
         """Return the time, with the file's offset, which the first process sets. Any thread may call this."""
         system = self._system
         if system is None:
@@ -379,11 +389,11 @@ class FileClock:
         # An interruption between the two readings makes the difference too large: the smallest is the best.
         asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
         name = f"{_OFFSET} {self.boot}"
-        offset = read_fact(there, name)
+        offset = read_fact(connection, name)
         if offset is None or (is_alone and not self.boot):
             offset = system.epoch - asleep
-            forget_facts(there, f"{_OFFSET} *")
-            write_fact(there, name, offset)
+            forget_facts(connection, f"{_OFFSET} *")
+            write_fact(connection, name, offset)
         ahead = asleep + offset - system.epoch
         return Moment(system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
 
