@@ -24,9 +24,9 @@ from robotgate.stores.grants import (
     Grants,
     Hold,
     Item,
-    Member,
     Reply,
     Request,
+    SessionSide,
     not_before,
 )
 
@@ -49,7 +49,7 @@ keys: Final = st.sampled_from((KEY, KEY, KEY, KEYS[1]))
 class Crawler:
     """One session, with a lease clock of its own."""
 
-    member: Member
+    side: SessionSide
     offset: float
     """Seconds by which its clock is ahead of the true time."""
     suspended_until: float = 0.0
@@ -60,7 +60,7 @@ class Crawler:
     def valid(self, key: str, now: float) -> bool:
         """Whether it may start a visit as far as the lease goes."""
         known = self.grants.get(key)
-        return known is not None and self.member.is_valid(known[0], now=now + self.offset)
+        return known is not None and self.side.is_valid(known[0], now=now + self.offset)
 
 
 class Fleet(RuleBasedStateMachine):
@@ -76,8 +76,8 @@ class Fleet(RuleBasedStateMachine):
         self.dumps = [deepcopy(self.medium)]
         self.serial = count()
         self.crawlers: dict[int, Crawler] = {}
-        self.requests: list[tuple[int, Member, Request]] = []
-        self.replies: list[tuple[Member, Reply]] = []
+        self.requests: list[tuple[int, SessionSide, Request]] = []
+        self.replies: list[tuple[SessionSide, Reply]] = []
         self.ended_at = dict.fromkeys(KEYS, -math.inf)
         """When the last visit of each host really ended."""
 
@@ -88,7 +88,7 @@ class Fleet(RuleBasedStateMachine):
             self._start(name, offset)
 
     def _start(self, name: int, offset: float) -> None:
-        self.crawlers[name] = Crawler(Member(f"{name}/{next(self.serial)}"), offset)
+        self.crawlers[name] = Crawler(SessionSide(f"{name}/{next(self.serial)}"), offset)
 
     def _line_of(self, key: str) -> tuple[str, ...]:
         """The owner of a host, and the sessions in line behind it."""
@@ -105,8 +105,8 @@ class Fleet(RuleBasedStateMachine):
     def want(self, name: int, key: str, is_said: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         """A crawler asks for a host, and says so."""
         crawler = self._awake(name)
-        if crawler is not None and key not in crawler.member.holds:
-            crawler.member.want(key)
+        if crawler is not None and key not in crawler.side.holds:
+            crawler.side.want(key)
             if is_said:
                 self._talk(crawler)
 
@@ -115,7 +115,7 @@ class Fleet(RuleBasedStateMachine):
         """A crawler does not wait any more."""
         crawler = self._awake(name)
         if crawler is not None:
-            crawler.member.unwant(key)
+            crawler.side.unwant(key)
 
     @invariant()
     def visit(self) -> None:
@@ -147,7 +147,7 @@ class Fleet(RuleBasedStateMachine):
         known = crawler.grants.pop(key, None)
         crawler.wanted.discard(key)
         if known is not None:
-            crawler.member.leave(key, HostState(last_visit_at=known[1] - DELAY, next_allowed_at=known[1]))
+            crawler.side.leave(key, HostState(last_visit_at=known[1] - DELAY, next_allowed_at=known[1]))
 
     # What the network does.
 
@@ -156,32 +156,32 @@ class Fleet(RuleBasedStateMachine):
         """A crawler sends a request."""
         crawler = self._awake(name)
         if crawler is not None:
-            request = crawler.member.request(now=self.now + crawler.offset)
-            self.requests.append((name, crawler.member, request))
+            request = crawler.side.request(now=self.now + crawler.offset)
+            self.requests.append((name, crawler.side, request))
 
     @precondition(lambda self: self.requests)
     @rule(pick=st.integers(0, 30), stays=st.booleans())
     def deliver_request(self, pick: int, stays: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         """Any request arrives; it may do so again."""
         place = pick % len(self.requests)
-        _, member, request = self.requests[place]
+        _, side, request = self.requests[place]
         if not stays:
             del self.requests[place]
-        self.replies.append((member, self._exchange(request)))
+        self.replies.append((side, self._exchange(request)))
 
     @precondition(lambda self: self.replies)
     @rule(pick=st.integers(0, 30), stays=st.booleans())
     def deliver_reply(self, pick: int, stays: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         """Any reply arrives; it may do so again."""
         place = pick % len(self.replies)
-        member, reply = self.replies[place]
+        side, reply = self.replies[place]
         for crawler in self.crawlers.values():
-            if crawler.member is member and crawler.suspended_until <= self.now:
+            if crawler.side is side and crawler.suspended_until <= self.now:
                 if not stays:
                     del self.replies[place]
                 self._receive(crawler, reply)
                 return
-        if all(crawler.member is not member for crawler in self.crawlers.values()):
+        if all(crawler.side is not side for crawler in self.crawlers.values()):
             del self.replies[place]
 
     @rule(name=names)
@@ -199,7 +199,7 @@ class Fleet(RuleBasedStateMachine):
         self.replies.clear()
 
     def _talk(self, crawler: Crawler) -> None:
-        self._receive(crawler, self._exchange(crawler.member.request(now=self.now + crawler.offset)))
+        self._receive(crawler, self._exchange(crawler.side.request(now=self.now + crawler.offset)))
 
     def _exchange(self, request: Request) -> Reply:
         now = self.now + self.ahead
@@ -224,10 +224,10 @@ class Fleet(RuleBasedStateMachine):
         return replace(reply, items=tuple(items))
 
     def _receive(self, crawler: Crawler, reply: Reply) -> None:
-        for item in crawler.member.receive(reply)[0]:
+        for item in crawler.side.receive(reply)[0]:
             if (
                 item.key not in crawler.grants
-                or crawler.grants[item.key][0] is not crawler.member.holds[item.key]
+                or crawler.grants[item.key][0] is not crawler.side.holds[item.key]
             ):
                 self._granted(crawler, item)
             if item.is_wanted:
@@ -241,7 +241,7 @@ class Fleet(RuleBasedStateMachine):
         due_at = not_before(state)
         if state.last_visit_at is not None:
             due_at = max(due_at, state.last_visit_at + DELAY)
-        crawler.grants[item.key] = crawler.member.holds[item.key], due_at
+        crawler.grants[item.key] = crawler.side.holds[item.key], due_at
 
     # What goes wrong besides.
 
@@ -281,8 +281,8 @@ class Fleet(RuleBasedStateMachine):
             return
         for key in list(crawler.grants):
             self._leave(crawler, key)
-        request = crawler.member.request(now=self.now + crawler.offset, is_last=True)
-        self.requests.append((name, crawler.member, request))
+        request = crawler.side.request(now=self.now + crawler.offset, is_last=True)
+        self.requests.append((name, crawler.side, request))
         self._start(name, crawler.offset)
 
     @rule()
@@ -323,7 +323,7 @@ class Fleet(RuleBasedStateMachine):
                     if key in crawler.wanted:
                         self._leave(crawler, key)
             self.one_valid_grant()
-            if not any(crawler.member.wants for crawler in self.crawlers.values()):
+            if not any(crawler.side.wants for crawler in self.crawlers.values()):
                 return
         raise AssertionError("somebody is never served")
 
@@ -334,11 +334,11 @@ TestFleet.settings = settings(max_examples=50, stateful_step_count=50, deadline=
 
 def test_second_leave_changes_nothing() -> None:
     """A host that was left, and is left again before that was sent, without a state: the end of its visit is told."""
-    grants, one, two = Grants("epoch"), Member("one"), Member("two")
-    for member in (one, two):
-        member.receive(grants.exchange(member.request(now=0.0), now=0.0))
-        member.want(KEY)
-        member.receive(grants.exchange(member.request(now=0.0), now=0.0))
+    grants, one, two = Grants("epoch"), SessionSide("one"), SessionSide("two")
+    for side in (one, two):
+        side.receive(grants.exchange(side.request(now=0.0), now=0.0))
+        side.want(KEY)
+        side.receive(grants.exchange(side.request(now=0.0), now=0.0))
     state = HostState(last_visit_at=1.0, next_allowed_at=6.0, visits=1)
     one.leave(KEY, state)
     one.leave(KEY, None)

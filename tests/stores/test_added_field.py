@@ -11,6 +11,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 import robotgate
 from robotgate import HostState, SQLiteStore
 from robotgate.stores.redis import RedisStore
@@ -71,6 +73,7 @@ NEWER: Final = f"""
 """
 
 
+@pytest.mark.slow
 def test_added_field_is_kept_everywhere(tmp_path: Path, server: RedisServer) -> None:
     """It is merged, moved, and comes back from a file and a server, where older states have its default.
 

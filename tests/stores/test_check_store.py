@@ -198,8 +198,8 @@ class Overwriting(MemoryStore):
 class _Eternal(MemorySession):
     async def obtain(self, key: str) -> Grant:
         grant = await super().obtain(key)
-        self.member.leave(key, None)
-        self.member.want(key)
+        self.side.leave(key, None)
+        self.side.want(key)
         self.send_soon()
         return grant
 

@@ -166,7 +166,7 @@ async def test_a_thousand_gates_take_turns() -> None:
         for _ in range(3):
             grant = await sessions[number].obtain("a.example")
             assert grant.lease.is_valid()
-            assert sum(session.member.holds.get("a.example") is not None for session in sessions) == 1
+            assert sum(session.side.holds.get("a.example") is not None for session in sessions) == 1
             order.append(number)
             await asyncio.sleep(0)
             sessions[number].leave("a.example", None)

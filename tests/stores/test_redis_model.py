@@ -15,7 +15,7 @@ from tests.stores.redis_parts import fresh_prefix
 
 from robotgate import HostState
 from robotgate.pace.state import moved
-from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Member, Reply, not_before
+from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Reply, SessionSide, not_before
 from robotgate.stores.redis.link import SCRIPT
 from robotgate.stores.redis.messages import encoded_request, read_reply
 
@@ -78,12 +78,12 @@ class Both:
     """A session that is one of the model's and one of the server's."""
 
     def __init__(self, name: str) -> None:
-        self.members = Member(name), Member(name)
+        self.sides = SessionSide(name), SessionSide(name)
 
     @property
     def held(self) -> list[str]:
         """Return what it holds, which must be the same by both."""
-        one, other = (sorted(member.holds) for member in self.members)
+        one, other = (sorted(side.holds) for side in self.sides)
         assert one == other
         return one
 
@@ -139,11 +139,11 @@ class Fleet:
         one, key = self.sessions[place], self.random.choice(KEYS)
         match self.random.choices(range(9), weights=(30, 8, 25, 30, 30, 2, 2, 2, 5))[0]:
             case 0 if key not in one.held:
-                for member in one.members:
-                    member.want(key)
+                for side in one.sides:
+                    side.want(key)
             case 1:
-                for member in one.members:
-                    member.unwant(key)
+                for side in one.sides:
+                    side.unwant(key)
             case 2:
                 self.leave(one)
             case 3:
@@ -168,8 +168,8 @@ class Fleet:
                 self.sessions[place] = self.newcomer()
             case 8:
                 pattern, until_at = self.random.choice(KEYS[:2]), self.random.choice((0.0, math.inf))
-                for member in one.members:
-                    member.publish_block(pattern, until_at, now=self.now)
+                for side in one.sides:
+                    side.publish_block(pattern, until_at, now=self.now)
 
     def leave(self, one: Both) -> None:
         """Hand on something, visited or not."""
@@ -180,8 +180,8 @@ class Fleet:
             last_visit_at=self.now - ago, next_allowed_at=delay and self.now + delay, visits=self.visits
         )
         is_visited = self.random.random() < 0.8 and not key.startswith(ROBOTS)
-        for member in one.members:
-            member.leave(key, state if is_visited else None)
+        for side in one.sides:
+            side.leave(key, state if is_visited else None)
 
     def talk(self, one: Both, *, is_last: bool = False) -> None:
         """Say what there is to say; some of it is lost on one way or the other, or comes again later."""
@@ -189,7 +189,7 @@ class Fleet:
             speaker, requests, sent_at = self.late.pop(self.random.randrange(len(self.late)))
         else:
             speaker = one
-            first, second = (member.request(now=self.now, is_last=is_last) for member in one.members)
+            first, second = (side.request(now=self.now, is_last=is_last) for side in one.sides)
             requests, sent_at = (first, second), self.now
         fate = self.random.random()
         if fate < 0.2:
@@ -205,8 +205,8 @@ class Fleet:
             return
         held = speaker.held
         (said, seconds), (also_said, also_seconds) = (
-            told(*member.receive(reply), held, self.now)
-            for member, reply in zip(speaker.members, replies, strict=True)
+            told(*side.receive(reply), held, self.now)
+            for side, reply in zip(speaker.sides, replies, strict=True)
         )
         assert said == also_said
         assert seconds == pytest.approx(also_seconds, abs=1e-4)
@@ -230,23 +230,23 @@ def test_the_server_was_frozen(every_server: RedisServer) -> None:
         client.flushdb()
         client.config_resetstat()
         server = Medium(client)
-        owner, other = Member("owner"), Member("other")
+        owner, other = SessionSide("owner"), SessionSide("other")
         now = START + 2 * EXPIRY
 
-        def talk(member: Member) -> list[Item]:
-            return member.receive(server.exchange(member.request(now=now), now=now, sent_at=now))[0]
+        def talk(side: SessionSide) -> list[Item]:
+            return side.receive(server.exchange(side.request(now=now), now=now, sent_at=now))[0]
 
         for key in KEYS[:2]:
             owner.want(key)
-        for member in (owner, other, owner):
-            talk(member)
+        for side in (owner, other, owner):
+            talk(side)
         hold = owner.holds["a.example"]
         owner.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 2.0))
         other.want("a.example")
         talk(owner)
         now += BEAT
-        for member in (owner, other):
-            talk(member)
+        for side in (owner, other):
+            talk(side)
         now += 25.0
         assert not owner.is_valid(hold, now=now)
         other.want("b.example")
@@ -268,17 +268,17 @@ def test_the_servers_clock_is_set(every_server: RedisServer, seconds: float) -> 
         client.flushdb()
         client.config_resetstat()
         server = Medium(client)
-        owner, other = Member("owner"), Member("other")
+        owner, other = SessionSide("owner"), SessionSide("other")
         now = START
 
-        def talk(member: Member, ahead: float = 0.0) -> list[Item]:
-            request = member.request(now=now)
-            return member.receive(server.exchange(request, now=now + ahead, sent_at=now + ahead))[0]
+        def talk(side: SessionSide, ahead: float = 0.0) -> list[Item]:
+            request = side.request(now=now)
+            return side.receive(server.exchange(request, now=now + ahead, sent_at=now + ahead))[0]
 
         owner.want("a.example")
         other.want("b.example")
-        for member in (owner, other, owner, other):
-            talk(member)
+        for side in (owner, other, owner, other):
+            talk(side)
         hold = owner.holds["a.example"]
         other.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 60.0))
         other.want("a.example")

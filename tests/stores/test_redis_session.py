@@ -241,7 +241,7 @@ async def test_a_suspended_machine_holds_nothing(
     """Validity is judged by a clock that ran on meanwhile, before any message could have come."""
     suspended = 0.0
     async with worker(server.url, prefix) as one:
-        seat = one.session._seats[0]
+        seat = one.session._by_tag[0]
         monkeypatch.setattr(seat, "uptime", lambda real=seat.uptime: real() + suspended)
         grant = await one.obtain()
         assert grant.lease.is_valid()

@@ -52,7 +52,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             await store.save_hosts(dict.fromkeys((HOST, *HOSTS), STATE))
             session.publish_block("*.blocked.example", NOW * 2)
             waiting = [asyncio.create_task(neighbour.obtain(host)) for host in HOSTS[:3]]
-            await until(lambda: not (session.member.has_to_send or neighbour.member.has_to_send))
+            await until(lambda: not (session.side.has_to_send or neighbour.side.has_to_send))
             for file in path.parent.iterdir():
                 shutil.copy(file, folders[1])
             for task in waiting:

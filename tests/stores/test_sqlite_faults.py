@@ -553,13 +553,13 @@ async def test_one_failed_beat_does_not_end_all_further_ones(
         grant = await session.obtain("long.example")
         with locked(path):
             await asyncio.sleep(0.3)
-        ((before,),) = rows(path, f"SELECT seen_at FROM sessions WHERE id = '{session.member.session}'")
+        ((before,),) = rows(path, f"SELECT seen_at FROM sessions WHERE id = '{session.side.name}'")
         assert isinstance(before, float)
         await until(
             lambda: (
                 rows(
                     path,
-                    f"SELECT seen_at > {before + 0.2} FROM sessions WHERE id = '{session.member.session}'",
+                    f"SELECT seen_at > {before + 0.2} FROM sessions WHERE id = '{session.side.name}'",
                 )
                 == [(1,)]
             )

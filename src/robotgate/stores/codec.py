@@ -265,20 +265,6 @@ def host_of(values: dict[str, object]) -> HostState:
     return _make_host(**take_all(_ADDED | values, HOST))
 
 
-def pack_host(state: HostState) -> bytes:
-    """Write a host's state as JSON. For a server, `pace.state.moved` makes its instants relative first."""
-    return encoded(host_fields(state))
-
-
-def unpack_host(packed: bytes) -> HostState:
-    """Read the output of `pack_host`.
-
-    Raises:
-        FieldError: it is none.
-    """
-    return host_of(object_of(packed))
-
-
 def encoded(value: object) -> bytes:
     """Write JSON in ASCII, without spaces."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")

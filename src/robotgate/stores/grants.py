@@ -1,8 +1,8 @@
 """The protocol by which sessions share hosts, without I/O and without a clock: every method takes `now`.
 
 A grant is the exclusive right to pace one host. The protocol has two sides. `Grants` is the shared medium: it processes
-one message after the other. A file keeps its rows in tables, and the Lua script of Redis does the same. `Member` is one
-session: it knows the hosts that the session holds and waits for, and repeats messages that were not acknowledged.
+one message after the other. A file keeps its rows in tables, and the Lua script of Redis does the same. `SessionSide`
+is one session: it knows the hosts that it holds and waits for, and repeats messages that were not acknowledged.
 
 There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, claims,
 and the operator's blocks. Its `Reply` carries hosts that are granted to the session, hosts of the session that others
@@ -361,16 +361,16 @@ class Hold:
     """Whether it was neither left nor lost. The grant is valid while the session's lease is valid, too."""
 
 
-class Member:
+class SessionSide:
     """One session's side. `now` is by its lease clock, which must run while the machine is suspended.
 
     Args:
-        session: its name; no two sessions have the same.
+        name: no two sessions have the same.
         lease: seconds for which its grants are valid; shorter than the medium's expiry.
     """
 
-    def __init__(self, session: str, *, lease: float = LEASE) -> None:
-        self.session = session
+    def __init__(self, name: str, *, lease: float = LEASE) -> None:
+        self.name = name
         self.holds: dict[str, Hold] = {}
         self.wants: set[str] = set()
         """The hosts for which the session waits."""
@@ -448,7 +448,7 @@ class Member:
         self._sent[self._number] = now, self._term
         notices = ((pattern, *self._notices[pattern]) for pattern in self._unsent)
         return Request(
-            self.session,
+            self.name,
             self._term,
             self._number,
             self.after,

@@ -11,8 +11,8 @@ from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
 from robotgate.stores.base import PLACE, OwnStore, Pruned
-from robotgate.stores.grants import Grants, Member
-from robotgate.stores.session import Inbox, Seat
+from robotgate.stores.grants import Grants, SessionSide
+from robotgate.stores.session import BaseSession, NewsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ class MemoryStore(OwnStore):
             elif session.loop is not loop:
                 raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
         session = MemorySession(self, uuid.uuid4().hex, loop)
-        self._sessions[session.member.session] = session
+        self._sessions[session.side.name] = session
         self._exchange()
         return session
 
@@ -153,7 +153,7 @@ class MemoryStore(OwnStore):
 
     def _end(self, session: MemorySession) -> None:
         """End a session: its hosts are free."""
-        if self._sessions.pop(session.member.session, None) is not None:
+        if self._sessions.pop(session.side.name, None) is not None:
             session.exchange(self._grants, is_last=True)
             self._exchange()
 
@@ -161,12 +161,12 @@ class MemoryStore(OwnStore):
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
 
 
-class MemorySession(Inbox, Seat):
+class MemorySession(NewsQueue, BaseSession):
     """One gate of those that share a `MemoryStore`."""
 
     def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self, lambda: _TIME)
+        NewsQueue.__init__(self)
+        BaseSession.__init__(self, SessionSide(name), self, lambda: _TIME)
         self.loop = loop
         self._store = store
 
@@ -181,13 +181,11 @@ class MemorySession(Inbox, Seat):
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether there are messages to send or to receive."""
-        if self.member.has_to_send:
+        if self.side.has_to_send:
             return True
-        inbox = grants.sessions[self.member.session].inbox.values()
-        return (
-            max([*inbox, *(block.number for block in grants.blocks.values())], default=0) > self.member.after
-        )
+        inbox = grants.sessions[self.side.name].inbox.values()
+        return max([*inbox, *(block.number for block in grants.blocks.values())], default=0) > self.side.after
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and process the reply."""
-        self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))
+        self.receive(grants.exchange(self.side.request(now=_TIME, is_last=is_last), now=_TIME))

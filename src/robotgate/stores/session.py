@@ -1,8 +1,7 @@
 """The common part of the sessions of all shared stores: tasks that wait for hosts, leases, and news.
 
-A `Member` is the state of one session in the protocol (`grants`), and a `Hold` is a host that it was granted. A `Seat`
-is a member with the tasks that wait for hosts. A session has a seat, one for each hash tag in Redis. The gate gets each
-host as a `Grant` with a `Lease`.
+A `BaseSession` has the session's side of the protocol (`grants.SessionSide`) and the tasks that wait for hosts. The
+gate gets each host as a `Grant` with a `Lease`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
-    from robotgate.stores.grants import BlockNotice, Hold, Member, Reply
+    from robotgate.stores.grants import BlockNotice, Hold, Reply, SessionSide
 
 _UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
@@ -36,7 +35,7 @@ def uptime() -> float:
     return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
 
 
-class Inbox:
+class NewsQueue:
     """The news of a session, until a task reads them."""
 
     def __init__(self) -> None:
@@ -74,12 +73,12 @@ class Inbox:
 class HeldLease:
     """The lease of one grant: valid while the session holds the host, and the store has answered recently."""
 
-    seat: Seat
+    session: BaseSession
     hold: Hold
 
     def is_valid(self) -> bool:
         """As `Lease.is_valid`."""
-        return self.seat.member.is_valid(self.hold, now=self.seat.uptime())
+        return self.session.side.is_valid(self.hold, now=self.session.uptime())
 
 
 @dataclass(slots=True, eq=False)
@@ -93,20 +92,20 @@ class Waiter:
     """Seconds between two visits of the host; None: not known."""
 
 
-class Seat:
-    """A `Member`, and the tasks that wait for its hosts.
+class BaseSession:
+    """A session's side of the protocol, and the tasks that wait for its hosts. In Redis there is one for each hash tag.
 
     Args:
-        inbox: receives which hosts other sessions want, and blocks of their operators.
+        queue: receives which hosts other sessions want, and blocks of their operators.
         uptime: the clock of leases, which runs while the machine is suspended.
     """
 
-    def __init__(self, member: Member, inbox: Inbox, uptime: Callable[[], float]) -> None:
-        self.member = member
+    def __init__(self, side: SessionSide, queue: NewsQueue, uptime: Callable[[], float]) -> None:
+        self.side = side
         self.uptime = uptime
         self.waiting: dict[str, Waiter] = {}
         self.is_closed = False
-        self._inbox = inbox
+        self._queue = queue
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         """Sends requests; None: they are sent at once."""
@@ -140,14 +139,14 @@ class Seat:
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
-        self.member.want(key)
+        self.side.want(key)
         self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
         if self.is_closed:
             raise StoreError("the session was closed; open another")
-        if key in self.member.holds:
+        if key in self.side.holds:
             self.leave(key, None)
         granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
         waiter = self.waiting[key] = Waiter(granted, self.uptime())
@@ -164,19 +163,19 @@ class Seat:
 
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""
-        self.member.leave(key, state)
+        self.side.leave(key, state)
         self.send_soon()
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
-        self._inbox.drop_blocks(pattern)
-        self.member.publish_block(pattern, until_at, now=self.uptime())
+        self._queue.drop_blocks(pattern)
+        self.side.publish_block(pattern, until_at, now=self.uptime())
         self.send_soon()
 
     def receive(self, reply: Reply) -> None:
         """Process a reply: wake tasks whose hosts are granted, and add news."""
         wanted = set()
-        items, notices = self.member.receive(reply)
+        items, notices = self.side.receive(reply)
         for item in items:
             waiter = self.waiting.pop(item.key, None)
             if waiter is not None and waiter.granted.done():
@@ -184,14 +183,14 @@ class Seat:
                 self.leave(item.key, None)
                 continue
             if waiter is not None:
-                lease = HeldLease(self, self.member.holds[item.key])
+                lease = HeldLease(self, self.side.holds[item.key])
                 due_at = 0.0 if item.state is None else not_before(item.state)
                 waiter.granted.set_result(Grant(lease, item.state, due_at))
             if item.is_wanted:
                 wanted.add(item.key)
         if wanted:
-            self._inbox.add(Wanted(frozenset(wanted)))
-        self._inbox.add(
+            self._queue.add(Wanted(frozenset(wanted)))
+        self._queue.add(
             *(OperatorBlock(notice.pattern, notice.until_at) for notice in notices if _is_valid(notice))
         )
 
@@ -205,7 +204,7 @@ class Seat:
 
     def _forget(self, key: str) -> None:
         del self.waiting[key]
-        self.member.unwant(key)
+        self.side.unwant(key)
         self.send_soon()
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
-from robotgate.stores.codec import FieldError, encoded, pack_host, unpack_host
+from robotgate.stores.codec import FieldError, encoded, host_fields, host_of, object_of
 from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def encoded_request(request: Request, *, now: float) -> bytes:
     ]
     keys = [[spelled(key) for key in keys] for keys in (request.withdrawals, request.asks, request.claims)]
     notices = [
-        (spelled(notice.pattern), _until_in(notice.until_at, now), notice.age) for notice in request.notices
+        (spelled(each.pattern), each.until_at > 0 and min(each.until_at - now, FOREVER), each.age)
+        for each in request.notices
     ]
     head = "exchange", request.session, *term, request.number, request.after
     return encoded([*head, leaves, *keys, notices, request.is_last])
@@ -112,7 +113,7 @@ def read_item(values: ItemValues, *, now: float) -> Item:
     state = None
     if isinstance(text, str):
         try:
-            state = moved(unpack_host(text.encode()), now - state_age)
+            state = moved(host_of(object_of(text.encode())), now - state_age)
         except FieldError:
             # It is damaged: the host counts as visited now.
             state = HostState(last_visit_at=now)
@@ -128,11 +129,7 @@ def encoded_state(state: HostState | None, *, now: float) -> tuple[float | bool,
     if state is None:
         return False, 0.0, False
     visited_ago = state.last_visit_at is not None and now - state.last_visit_at
-    return visited_ago, max(not_before(state) - now, 0.0), pack_host(moved(state, -now)).decode()
-
-
-def _until_in(until_at: float, now: float) -> float | bool:
-    return until_at > 0 and min(until_at - now, FOREVER)
+    return visited_ago, max(not_before(state) - now, 0.0), encoded(host_fields(moved(state, -now))).decode()
 
 
 def _until_at(until_in: float | bool, now: float) -> float:  # noqa: FBT001 # False lifts.

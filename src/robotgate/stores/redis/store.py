@@ -1,11 +1,10 @@
-"""The store in a Redis or Valkey server, which the processes of a fleet share."""
+"""The store in a Redis or Valkey server, which the processes of a fleet share, and its sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from random import sample
 from secrets import token_hex
@@ -20,19 +19,12 @@ from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.sites.status_table import MAX_STALE_AGE
 from robotgate.stores.base import PATIENCE, PLACE, OwnStore, Pruned, logger
 from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
-from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Member
+from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, SessionSide
+from robotgate.stores.redis import messages
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import client_errors, explained
 from robotgate.stores.redis.link import POLICY, PROBE, Link
-from robotgate.stores.redis.messages import (
-    Keys,
-    encoded_request,
-    encoded_state,
-    read_item,
-    read_reply,
-    spelled,
-)
-from robotgate.stores.session import Inbox, Seat, uptime
+from robotgate.stores.session import BaseSession, NewsQueue, uptime
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -45,7 +37,6 @@ if TYPE_CHECKING:
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.stores.base import Grant
-    from robotgate.stores.redis.messages import ItemValues
 
 LEAST_LEASE: Final = 1.0
 MAX_AGE: Final = 31 * 24 * 3600.0
@@ -67,7 +58,7 @@ POLLS: Final = 4
 """How often the inbox is read for each delay of a host for which a task waits."""
 MIN_ASKS: Final = 16
 MAX_ASKS: Final = 500
-"""Hosts that one request asks for; see `RedisSeat._next_asks`."""
+"""Hosts that one request asks for; see `TagSession._next_asks`."""
 PAUSE: Final = 1.0
 """Seconds until a request is tried again that raised an error."""
 CLOSING: Final = 2.0
@@ -103,14 +94,16 @@ class RedisStore(OwnStore):
         clock: Clock | None = None,
     ) -> None:
         check_kind("prefix", prefix, str)
-        _check_at_least("lease", lease, LEAST_LEASE)
         check_patience("patience", patience)
-        _check_at_least("max_age", max_age, LEAST_MAX_AGE)
+        for name, value, least in (("lease", lease, LEAST_LEASE), ("max_age", max_age, LEAST_MAX_AGE)):
+            check_seconds(name, value)
+            if value < least:
+                raise OptionError(f"{name}={value!r}: give {least:g} seconds or more")
         self._owns_client = isinstance(client_or_url, str)
         self._client = client_of(client_or_url)
-        self._keys = Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
+        self._keys = messages.Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
         self._now = (clock if clock is not None else SystemClock()).now
-        self._timing = Timing(lease=lease, now=self._now)
+        self._lease = lease
         settings = encoded([lease, max_age])
         self._link = Link(self._client, self._keys, settings=settings, patience=patience)
         self._max_age = max_age
@@ -134,7 +127,7 @@ class RedisStore(OwnStore):
             StoreError: the server cannot be reached.
         """
         await self._check_policy()
-        session = RedisSession(self._link, self._keys, self._timing)
+        session = RedisSession(self._link, self._keys, self._lease, self._now)
         await session.join()
         self._sessions.append(session)
         return session
@@ -171,15 +164,15 @@ class RedisStore(OwnStore):
         name = record.origin.text
 
         def encode() -> bytes:
-            message = ["save_record", spelled(name), self._now() - record.checked_at, ttl]
+            message = ["save_record", messages.spelled(name), self._now() - record.checked_at, ttl]
             return encoded(message) + b"\n" + value
 
         await self._link.call(self._keys.tag_of(name), encode)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return the state of a host."""
-        found: ItemValues | Literal[False] = json.loads(await self._call("load", pace_key))
-        return read_item(found, now=self._now()).state if found else None
+        found: messages.ItemValues | Literal[False] = json.loads(await self._call("load", pace_key))
+        return messages.read_item(found, now=self._now()).state if found else None
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of hosts. Of a host that another session may hold, instants only move later."""
@@ -190,8 +183,11 @@ class RedisStore(OwnStore):
 
         def encode(hosts: list[str]) -> bytes:
             now = self._now()
-            messages = [[spelled(key), *said_by[key], *encoded_state(states[key], now=now)] for key in hosts]
-            return encoded(["save", messages])
+            rows = [
+                [messages.spelled(key), *said_by[key], *messages.encoded_state(states[key], now=now)]
+                for key in hosts
+            ]
+            return encoded(["save", rows])
 
         for session in self._sessions:
             session.look()
@@ -252,11 +248,11 @@ class RedisStore(OwnStore):
             logger.warning(
                 "%s: its maxmemory-policy is %s: it evicts keys when its memory is full, and all hosts then wait for %g"
                 " seconds, each time; set maxmemory-policy noeviction",
-                *(self._link.server, policy, self._timing.lease),
+                *(self._link.server, policy, self._lease),
             )
 
     async def _call(self, operation: str, name: str) -> bytes:
-        message = encoded([operation, spelled(name)])
+        message = encoded([operation, messages.spelled(name)])
         return await self._link.call(self._keys.tag_of(name), lambda: message)
 
     async def _names(self, kind: str, containing: str) -> AsyncIterator[str]:
@@ -277,24 +273,12 @@ class RedisStore(OwnStore):
             raise explained(self._link.server, error).error from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """The length of leases, and the clocks."""
-
-    lease: float
-    """Seconds after which a silent session is ended."""
-    now: Callable[[], float]
-    """Seconds since the epoch."""
-    uptime: Callable[[], float] = uptime
-
-
-class RedisSeat(Seat):
+class TagSession(BaseSession):
     """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
 
-    def __init__(self, link: Link, tag: int, timing: Timing, inbox: Inbox) -> None:
-        super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox, timing.uptime)
-        self._timing = timing
-        self._link = link
+    def __init__(self, whole: RedisSession, tag: int) -> None:
+        super().__init__(SessionSide(token_hex(8), lease=whole.lease * LEASE / EXPIRY), whole, uptime)
+        self._link, self._lease, self._now = whole.link, whole.lease, whole.now
         self._tag = tag
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
@@ -308,7 +292,7 @@ class RedisSeat(Seat):
             StoreError: there is none.
         """
         data = await self._link.call(self._tag, self._request)
-        reply, paces = read_reply(data, now=self._timing.now())
+        reply, paces = messages.read_reply(data, now=self._now())
         for key, pace in zip(self._asked, paces, strict=False):
             if key in self.waiting:
                 self.waiting[key].pace = pace
@@ -317,7 +301,7 @@ class RedisSeat(Seat):
         self._max_asks = MIN_ASKS if is_contended else max(2 * len(self._asked), MIN_ASKS)
 
     def ask(self, key: str) -> None:
-        """As `Seat.ask`; `_next_asks` chooses the request."""
+        """As `BaseSession.ask`; `_next_asks` chooses the request."""
         self._unasked[key] = None
         self.send_soon()
 
@@ -342,17 +326,17 @@ class RedisSeat(Seat):
                 self.fail(error)
                 await asyncio.sleep(PAUSE)
                 continue
-            if not (self.member.has_to_send or self._unasked):
+            if not (self.side.has_to_send or self._unasked):
                 await self._pause()
 
     def _request(self, *, is_last: bool = False) -> bytes:
         self._is_due.clear()
         for key in self._next_asks():
             del self._unasked[key]
-            self.member.want(key)
-        request = self.member.request(now=self.uptime(), is_last=is_last)
+            self.side.want(key)
+        request = self.side.request(now=self.uptime(), is_last=is_last)
         self._asked = request.asks
-        return encoded_request(request, now=self._timing.now())
+        return messages.encoded_request(request, now=self._now())
 
     def _next_asks(self) -> list[str]:
         """Return some hosts to ask for, at random.
@@ -366,7 +350,7 @@ class RedisSeat(Seat):
 
     async def _pause(self) -> None:
         """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
-        now, delay = self.uptime(), self._timing.lease * BEAT / EXPIRY
+        now, delay = self.uptime(), self._lease * BEAT / EXPIRY
         unknown = [key for key, waiter in self.waiting.items() if waiter.pace is None]
         for waiter in self.waiting.values():
             pace = now - waiter.since if waiter.pace is None else waiter.pace
@@ -377,18 +361,24 @@ class RedisSeat(Seat):
         except TimeoutError:
             # The first visit of a host tells the server its pace. A few hosts are enough: the fastest sets the delay.
             for key in sample(unknown, min(len(unknown), MIN_ASKS)):
-                self.member.want_again(key)
+                self.side.want_again(key)
 
 
-class RedisSession(Inbox):
-    """A gate's session: a seat for each hash tag."""
+class RedisSession(NewsQueue):
+    """One gate's membership in the fleet of a server: a session for each hash tag.
 
-    def __init__(self, link: Link, keys: Keys, timing: Timing) -> None:
+    Args:
+        lease: seconds after which a silent session is ended.
+        now: the clock: seconds since the epoch.
+    """
+
+    def __init__(self, link: Link, keys: messages.Keys, lease: float, now: Callable[[], float]) -> None:
         super().__init__()
-        self._link = link
+        self.link = link
         self._keys = keys
-        self._timing = timing
-        self._seats: dict[int, RedisSeat] = {}
+        self.lease = lease
+        self.now = now
+        self._by_tag: dict[int, TagSession] = {}
         """For each hash tag of which it uses hosts."""
         self.is_closed: bool = False
         link.listeners.append(self.report)
@@ -399,11 +389,11 @@ class RedisSession(Inbox):
         Raises:
             StoreError: the server cannot be reached.
         """
-        # The first seat also carries the operator's blocks.
-        seat = self._seats[0] = RedisSeat(self._link, 0, self._timing, self)
-        while seat.member.has_to_send:
-            await seat.exchange()
-        seat.start(seat.run(), self._link.stopped)
+        # The first tag's session also carries the operator's blocks.
+        session = self._by_tag[0] = TagSession(self, 0)
+        while session.side.has_to_send:
+            await session.exchange()
+        session.start(session.run(), self.link.stopped)
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host.
@@ -412,55 +402,54 @@ class RedisSession(Inbox):
             StoreError: the server was away for longer than the store's `patience`, or refuses.
         """
         if self.is_closed:
-            raise self._link.error("the session was closed")
-        return await self._seat(key).obtain(key)
+            raise self.link.error("the session was closed")
+        return await self._for_key(key).obtain(key)
 
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""
         if not self.is_closed:
-            self._seat(key).leave(key, state)
+            self._for_key(key).leave(key, state)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`. Other sessions receive it with their next request."""
-        self._seats[0].publish_block(pattern, until_at)
+        self._by_tag[0].publish_block(pattern, until_at)
 
     def grant_of(self, key: str) -> tuple[str, str] | None:
         """Return the session's name and token, where a host is granted to it."""
-        seat = self._seats.get(self._keys.tag_of(key))
-        hold = None if seat is None else seat.member.holds.get(key)
-        return None if seat is None or hold is None else (seat.member.session, str(hold.token))
+        session = self._by_tag.get(self._keys.tag_of(key))
+        hold = None if session is None else session.side.holds.get(key)
+        return None if session is None or hold is None else (session.side.name, str(hold.token))
 
     def look(self) -> None:
         """Read the inbox at once: another call is sent to the server in any case."""
-        for seat in self._seats.values():
-            if seat.member.holds:
-                seat.send_soon()
+        for session in self._by_tag.values():
+            if session.side.holds:
+                session.send_soon()
 
     async def aclose(self) -> None:
         """As `Session.aclose`."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._link.listeners.remove(self.report)
-        closing = [seat.aclose() for seat in self._seats.values()]
+        self.link.listeners.remove(self.report)
+        closing = [session.aclose() for session in self._by_tag.values()]
         try:
             async with asyncio.timeout(CLOSING):
                 results = await asyncio.gather(*closing, return_exceptions=True)
-            for error in results:
-                if isinstance(error, BaseException):
-                    raise error
+            for error in filter(None, results):
+                raise error
         except (StoreError, TimeoutError) as error:
             logger.warning(
                 "%s: a session could not be ended (%s); its hosts are free after %g seconds",
-                *(self._link.server, str(error) or "no answer", self._timing.lease),
+                *(self.link.server, str(error) or "no answer", self.lease),
             )
 
-    def _seat(self, key: str) -> RedisSeat:
+    def _for_key(self, key: str) -> TagSession:
         tag = self._keys.tag_of(key)
-        if tag not in self._seats:
-            seat = self._seats[tag] = RedisSeat(self._link, tag, self._timing, self)
-            seat.start(seat.run(), self._link.stopped)
-        return self._seats[tag]
+        if tag not in self._by_tag:
+            session = self._by_tag[tag] = TagSession(self, tag)
+            session.start(session.run(), self.link.stopped)
+        return self._by_tag[tag]
 
 
 def useful_for(record: RobotsRecord) -> float:
@@ -473,9 +462,3 @@ def useful_for(record: RobotsRecord) -> float:
     if record.fetched_at is not None:
         until_at = max(until_at, record.fetched_at + MAX_STALE_AGE)
     return max(until_at - record.checked_at, DAY)
-
-
-def _check_at_least(name: str, value: float, least: float) -> None:
-    check_seconds(name, value)
-    if value < least:
-        raise OptionError(f"{name}={value!r}: give {least:g} seconds or more")

@@ -17,12 +17,11 @@ from robotgate.clock import SystemClock
 from robotgate.errors import OptionError, StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.stores.base import SERVERS, OwnStore, Pruned, logger, without_secrets
-from robotgate.stores.grants import BEAT, Member
-from robotgate.stores.session import Inbox, Seat
+from robotgate.stores.grants import BEAT, SessionSide
+from robotgate.stores.session import BaseSession, NewsQueue
 from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import FileGrants
-from robotgate.stores.sqlite.tables import FileClock, Moment
+from robotgate.stores.sqlite.tables import FileClock, FileGrants, Moment
 
 if TYPE_CHECKING:
     import sqlite3
@@ -160,7 +159,7 @@ class SQLiteStore(OwnStore):
         """
         self._bind()
         session = SQLiteSession(self, uuid.uuid4().hex, self._clock)
-        self._sessions[session.member.session] = session
+        self._sessions[session.side.name] = session
         try:
             await session.join()
         except BaseException:
@@ -250,11 +249,6 @@ class SQLiteStore(OwnStore):
 
     # For the sessions.
 
-    @property
-    def _is_shared(self) -> bool:
-        """Whether there are other sessions, as of the last exchange."""
-        return self._others > 0 or len(self._sessions) > 1
-
     def _closed(self) -> StoreError:
         """Return the error for use after the end."""
         return fault(self.path, "the store was closed", "open a new one")
@@ -276,7 +270,7 @@ class SQLiteStore(OwnStore):
 
     def _ended(self, session: SQLiteSession) -> None:
         """Forget a session that has ended."""
-        self._sessions.pop(session.member.session, None)
+        self._sessions.pop(session.side.name, None)
         if not self._sessions and self._upkeep is not None:
             self._upkeep.cancel()
 
@@ -373,9 +367,12 @@ class SQLiteStore(OwnStore):
 
     def _give_back(self, connection: sqlite3.Connection, spare: sqlite3.Connection) -> None:
         """Write the contents of the database in memory to the file, which works again."""
-        states, records = self._timed(tables.all_rows)(spare)
-        self._timed(partial(tables.save_hosts, states=states, replaces=False))(connection)
-        self._timed(partial(tables.write_records, records=records))(connection)
+        before, at = (self._clock.moment(each, self._reading) for each in (spare, connection))
+        found = {key: tables.read_host(spare, key, before) for key in tables.pace_keys(spare)}
+        states = {key: state for key, state in found.items() if state}
+        tables.save_hosts(connection, at, states, replaces=False)
+        records = (tables.read_record(spare, origin, before) for origin in tables.origins(spare, None))
+        tables.write_records(connection, at, filter(None, records))
         logger.info("%s: the file can be used again", self.path)
 
     def _leave(self, connection: sqlite3.Connection, at: Moment) -> None:
@@ -421,12 +418,12 @@ class SQLiteStore(OwnStore):
         return f"<SQLiteStore {str(self.path)!r}>"
 
 
-class SQLiteSession(Inbox, Seat):
+class SQLiteSession(NewsQueue, BaseSession):
     """The session of a gate in a file. Its task exchanges messages and sends the signs of life."""
 
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
-        Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self, clock.uptime)
+        NewsQueue.__init__(self)
+        BaseSession.__init__(self, SessionSide(name), self, clock.uptime)
         self._store = store
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
@@ -437,7 +434,7 @@ class SQLiteSession(Inbox, Seat):
         Raises:
             StoreError: the file cannot be used.
         """
-        while self.member.has_to_send:
+        while self.side.has_to_send:
             await self._exchange()
         self.start(self._run(), self._store._closed)
 
@@ -478,7 +475,7 @@ class SQLiteSession(Inbox, Seat):
     async def _wait(self) -> None:
         """Wait until there may be something to do."""
         pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
-        if not self._store._is_shared:
+        if not self._store._others and len(self._store._sessions) <= 1:
             pause = IDLE_LOOK
         with suppress(TimeoutError):
             async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
@@ -492,18 +489,18 @@ class SQLiteSession(Inbox, Seat):
             "OR EXISTS (SELECT 1 FROM blocks WHERE number > :after) "
             "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
         )
-        values = {"name": self.member.session, "after": self.member.after}
+        values = {"name": self.side.name, "after": self.side.after}
         return bool(connection.execute(query, values).fetchone()[0])
 
     def _has_to_send(self) -> bool:
-        return self.member.has_to_send or self.uptime() >= self._beat_at
+        return self.side.has_to_send or self.uptime() >= self._beat_at
 
     async def _exchange(self, *, is_last: bool = False) -> None:
         now = self.uptime()
-        request = self.member.request(now=now, is_last=is_last)
+        request = self.side.request(now=now, is_last=is_last)
         reply = await self._store._exchange(request)
         # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
-        self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
+        self._beat_at = now + (IDLE_LOOK if self.side.wants else BEAT)
         if reply.items or request.leaves or request.asks:
             self._look = FIRST_LOOK
         self.receive(reply)

@@ -1,4 +1,4 @@
-"""The tables of the database, their rows and bounds, and the clock of their instants.
+"""The tables of the database, their rows and bounds, the clock of their instants, and the grants in them.
 
 While the machine runs, the clock of leases, which also counts suspension, measures time; the wall clock may be set.
 The file has one offset from that clock to seconds since the epoch, which the first process after each start of the
@@ -22,6 +22,7 @@ from robotgate.clock import READINGS, SystemClock
 from robotgate.pace.state import CLOCK_GRAIN, FIELDS, HostState, Kind, merged, moved
 from robotgate.stores.base import logger
 from robotgate.stores.codec import amount, host_fields, host_of, moved_record, pack_record, unpack_record
+from robotgate.stores.grants import EXPIRY, BlockRow, Grants, HostRow, SessionRow
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.grants import Reply, Request
 
 Value: TypeAlias = int | float | str | bytes | None
 """A value of SQLite."""
@@ -48,42 +50,24 @@ _COLUMNS: Final = {
 """The columns of `hosts` that hold a state."""
 _LAYOUT: Final = f"""
 CREATE TABLE hosts (
-    pace_key NOT NULL PRIMARY KEY,
-    saved_at REAL NOT NULL,
-    {", ".join(_COLUMNS.values())}
+    pace_key NOT NULL PRIMARY KEY, saved_at REAL NOT NULL, {", ".join(_COLUMNS.values())}
 ) WITHOUT ROWID;
 CREATE TABLE records (
-    id INTEGER PRIMARY KEY,
-    host NOT NULL,
-    port INTEGER NOT NULL,
-    scheme TEXT NOT NULL,
-    saved_at REAL NOT NULL,
-    record BLOB NOT NULL,
-    UNIQUE (host, port, scheme)
+    id INTEGER PRIMARY KEY, host NOT NULL, port INTEGER NOT NULL, scheme TEXT NOT NULL,
+    saved_at REAL NOT NULL, record BLOB NOT NULL, UNIQUE (host, port, scheme)
 );
 CREATE TABLE facts (name TEXT NOT NULL PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE sessions (
-    id TEXT NOT NULL PRIMARY KEY,
-    joined INTEGER NOT NULL,
-    seen_at REAL NOT NULL,
-    boot TEXT NOT NULL,
-    place TEXT NOT NULL,
-    pid INTEGER NOT NULL
+    id TEXT NOT NULL PRIMARY KEY, joined INTEGER NOT NULL, seen_at REAL NOT NULL,
+    boot TEXT NOT NULL, place TEXT NOT NULL, pid INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE grants (
-    key NOT NULL,
-    session TEXT NOT NULL,
-    place INTEGER NOT NULL,
-    token INTEGER,
-    item INTEGER,
+    key NOT NULL, session TEXT NOT NULL, place INTEGER NOT NULL, token INTEGER, item INTEGER,
     PRIMARY KEY (key, session)
 ) WITHOUT ROWID;
 CREATE INDEX grants_by_session ON grants (session, item);
 CREATE TABLE blocks (
-    pattern TEXT NOT NULL PRIMARY KEY,
-    until_at REAL NOT NULL,
-    said_at REAL NOT NULL,
-    number INTEGER NOT NULL
+    pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, said_at REAL NOT NULL, number INTEGER NOT NULL
 )
 """
 """`sessions.place` names the space of process numbers; empty: unknown. In `grants`, a session that holds a host has a
@@ -223,10 +207,9 @@ def known_host(connection: sqlite3.Connection, key: str, at: Moment) -> HostStat
     """Return the state of a host, with the visit that is assumed for all hosts after a crash."""
     state = read_host(connection, key, at)
     assumed_at = read_fact(connection, ASSUMED_VISIT_AT)
-    if assumed_at is not None:
-        assumed = HostState(last_visit_at=min(assumed_at - at.ahead, at.now))
-        state = assumed if state is None else merged(state, assumed)
-    return state
+    if assumed_at is None:
+        return state
+    return merged(state or HostState(), HostState(last_visit_at=min(assumed_at - at.ahead, at.now)))
 
 
 def pace_keys(connection: sqlite3.Connection) -> list[str]:
@@ -260,13 +243,6 @@ def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> R
         return None
     # If the clock was set back, the record does not become fresher.
     return moved_record(record, min(age, 0.0))
-
-
-def all_rows(connection: sqlite3.Connection, at: Moment) -> tuple[dict[str, HostState], list[RobotsRecord]]:
-    """Return all hosts and records."""
-    states = ((key, read_host(connection, key, at)) for key in pace_keys(connection))
-    records = (read_record(connection, origin, at) for origin in origins(connection, None))
-    return {key: state for key, state in states if state}, [record for record in records if record]
 
 
 def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
@@ -424,3 +400,94 @@ def _process_space(boot: str) -> str:
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
+
+
+class FileGrants(Grants):
+    """The grants of a file within one transaction: rows are read when they are needed, and `write` writes them back.
+
+    States of hosts are in a table of their own; `known` and `keep` read and write it at once. All processes that use
+    the file are on one machine. They share one clock, and can tell that a process has ended before its session expires.
+    No message is lost: a transaction is done or not.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, at: Moment, clock: FileClock) -> None:
+        super().__init__(str(read_fact(connection, FILE_NUMBER)))
+        self._connection = connection
+        self._at = at
+        self._clock = clock
+        self._serial = int(read_fact(connection, SERIAL) or 0)
+        for name, joined, seen_at, boot, place, pid in connection.execute(
+            "SELECT * FROM sessions"
+        ).fetchall():
+            is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
+            age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > at.uptime else at.uptime - seen_at
+            self.sessions[name] = SessionRow(joined, at.now - age)
+        for pattern, until_at, said_at, number in connection.execute("SELECT * FROM blocks").fetchall():
+            self.blocks[pattern] = BlockRow(until_at and until_at - at.ahead, said_at - at.ahead, number)
+
+    def known(self, key: str) -> HostState | None:
+        """As `Grants.known`."""
+        return known_host(self._connection, key, self._at)
+
+    def keep(self, key: str, state: HostState) -> None:
+        """As `Grants.keep`."""
+        write_hosts(self._connection, self._at, {key: state})
+
+    def host(self, key: str) -> HostRow:
+        """As `Grants.host`."""
+        if key not in self.hosts:
+            host = self.hosts[key] = HostRow()
+            query = "SELECT session, token, item FROM grants WHERE key = ? ORDER BY place"
+            for name, token, item in self._connection.execute(query, (text(key),)).fetchall():
+                if token is None:
+                    host.line.append(name)
+                    continue
+                host.owner, host.token = name, token
+                if name in self.sessions:
+                    self.sessions[name].inbox[key] = item
+        return self.hosts[key]
+
+    def end(self, name: str, *, visited_at: float | None) -> None:
+        """As `Grants.end`."""
+        super().end(name, visited_at=visited_at)
+        self._connection.execute("DELETE FROM sessions WHERE id = ?", (name,))
+
+    def keys_of(self, name: str) -> list[str]:
+        """As `Grants.keys_of`."""
+        rows = self._connection.execute("SELECT key FROM grants WHERE session = ?", (name,)).fetchall()
+        return [*{*self.hosts, *(text_of(key) for (key,) in rows)}]
+
+    def take_in(self, request: Request) -> Reply:
+        """As `Grants.exchange`, and write all changes."""
+        run, name, clock, ahead = self._connection.execute, request.session, self._clock, self._at.ahead
+        query = "SELECT key FROM grants WHERE session = ? AND item > ?"
+        for (key,) in run(query, (name, request.after)).fetchall():
+            self.host(text_of(key))
+        reply = self.exchange(request, now=self._at.now)
+        if name in self.sessions:
+            values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
+            run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
+        if request.notices:
+            run("DELETE FROM blocks")
+            rows = (
+                (pattern, until_at and until_at + ahead, said_at + ahead, number)
+                for pattern, (until_at, said_at, number) in self.blocks.items()
+            )
+            self._connection.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+        self.write()
+        return reply
+
+    def write(self) -> None:
+        """Write the owners and lines of hosts."""
+        for key, host in self.hosts.items():
+            self._connection.execute("DELETE FROM grants WHERE key = ?", (text(key),))
+            rows: list[tuple[Value, ...]]
+            rows = [(text(key), name, place, None, None) for place, name in enumerate(host.line, 1)]
+            if host.owner is not None:
+                item = self.sessions[host.owner].inbox.get(key, 0)
+                rows.append((text(key), host.owner, 0, host.token, item))
+            self._connection.executemany("INSERT INTO grants VALUES (?, ?, ?, ?, ?)", rows)
+        write_fact(self._connection, SERIAL, float(self._serial))
+
+    def _forget_free(self, key: str) -> None:
+        """Do nothing: `write` deletes the rows."""
