@@ -88,12 +88,12 @@ nitpick_ignore_regex: Final = [
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",
-        r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
+        r"robotgate\.(client\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Those of an `httpx.AsyncClient` and of an `aiohttp.TCPConnector`.
     ("py:class", r"(robotgate\.integrations\.httpx\.)?ClientOptions"),
-    ("py:class", r"robotgate\.web\.connector\.ConnectorOptions"),
+    ("py:class", r"robotgate\.client\.connector\.ConnectorOptions"),
     # Nor these, which stand for options that are described in words.
     (
         "py:class",

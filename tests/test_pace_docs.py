@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import pytest
 from tests.test_readme import ROOT
 
-from robotgate import HostOverride, HostView, OriginView, RobotGate
+from robotgate import HostView, OriginView, RobotGate
 
 PAGE: Final = "\n".join(
     (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("pace.md", "blocks.md")
@@ -35,7 +35,6 @@ NOT_PACE: Final = {
     "max_hosts",
     "recheck",
     "max_bytes",
-    "middleware_timeout",
     "clock",
     "fetcher",
 }
@@ -91,22 +90,15 @@ def test_every_option_of_the_pace_is_told_of() -> None:
     assert set(named("option")) == set(OPTIONS) - NOT_PACE
 
 
-@pytest.mark.parametrize("value", [HostOverride, HostView])
-def test_fields_are_these(value: type[HostOverride | HostView]) -> None:
+def test_fields_of_a_host_are_these() -> None:
     """A table of fields has all of them, in their order."""
-    assert named(f"field of `{value.__name__}`") == [field.name for field in dataclasses.fields(value)]
+    assert named("field of `HostView`") == [field.name for field in dataclasses.fields(HostView)]
 
 
 def test_fields_of_an_origin_are_these() -> None:
     """Besides those of its host."""
     fields = [field.name for field in dataclasses.fields(OriginView)]
     assert named("further field of `OriginView`") == fields[len(dataclasses.fields(HostView)) :]
-
-
-def test_overrides_stand_for_options_of_the_gate() -> None:
-    """What a field is in place of is an option of the gate."""
-    known = {**OPTIONS, "NO_RATE": None}
-    assert all(name in known for name in named("in place of"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +122,7 @@ def test_overrides_stand_for_options_of_the_gate() -> None:
         ("pace.state.MIN_OUTAGE", 1, "blocks", "| {:g} s, doubling with each failure"),
         ("pace.state.MAX_OUTAGE", 3600, "blocks", "doubling with each failure, at most {:g} h"),
         ("pace.host.MAX_LATENCY_DELAY", 1, "pace", "| `latency_factor` | 0 | {:g} s and `max_delay` |"),
-        ("web.middleware.MAX_IDLE_READ", 1, "sending", "after {:g} s without a byte"),
+        ("client.middleware.MAX_IDLE_READ", 1, "sending", "after {:g} s without a byte"),
     ],
 )
 def test_figures_are_those_of_the_code(constant: str, unit: int, page: str, words: str) -> None:

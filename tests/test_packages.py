@@ -23,7 +23,7 @@ ORDER: Final = (
     {"stores"},
     {"client"},
     {"sitemaps", "threads", "observe.views"},
-    {"gate"},
+    {"gate", "gate_options"},
     {"lint"},
     {"observe"},
     {"testing"},

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PUBLIC: Final = [
-    "NO_RATE",
     "AccessResult",
     "Answer",
     "BlockCause",
@@ -59,6 +58,7 @@ PUBLIC: Final = [
     "PreferenceError",
     "ProxyUnavailableError",
     "PublicConnector",
+    "Rate",
     "ReadyTurns",
     "Reason",
     "Recheck",
@@ -96,7 +96,7 @@ PUBLIC: Final = [
     "lint",
     "owner",
 ]
-VALUES: Final = {"__version__", "NO_RATE", "News", "PaceKeyPolicy"}
+VALUES: Final = {"__version__", "News", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""
 STORES: Final = [
     "Catalogue",

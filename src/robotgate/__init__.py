@@ -55,11 +55,12 @@ from robotgate.events import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate.gate import GateOptions, RobotGate
+from robotgate.gate import RobotGate
+from robotgate.gate_options import GateOptions
 from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.observe.views import GateStats, HostView, OriginView
-from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
+from robotgate.options import HostOverride, Rate, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime
 from robotgate.rules.parser import Dialect, Group, Record
@@ -78,7 +79,6 @@ from robotgate.urls import Origin, PaceKey, PaceKeyPolicy
 __version__ = version("robotgate")
 
 __all__ = [
-    "NO_RATE",
     "AccessResult",
     "Answer",
     "BlockCause",
@@ -118,6 +118,7 @@ __all__ = [
     "PreferenceError",
     "ProxyUnavailableError",
     "PublicConnector",
+    "Rate",
     "ReadyTurns",
     "Reason",
     "Recheck",

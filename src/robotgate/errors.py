@@ -129,7 +129,7 @@ class PreferenceError(RobotGateError, ClientError):
 
 
 class TooSoonError(RobotGateError, ClientError):
-    """The wait for the host's turn would be longer than ``max_wait`` or ``middleware_timeout``."""
+    """The wait for the host's turn would be longer than ``max_wait``."""
 
     status: ClassVar[int] = 503
 

@@ -8,8 +8,8 @@ import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overload
+from inspect import Parameter
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
 import aiohttp
@@ -21,26 +21,24 @@ from robotgate.client.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, P
 from robotgate.client.middleware import GateMiddleware
 from robotgate.client.persistence import Persistence
 from robotgate.client.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.client.robots import AiohttpFetcher, Fetcher
+from robotgate.client.robots import AiohttpFetcher
 from robotgate.client.turns import Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
+from robotgate.gate_options import GateOptions, completed, host_options
 from robotgate.identity import identify
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import (
     BY_OPTION,
-    MAX_HOSTS,
-    HostOptions,
     Overrides,
-    StatusPolicy,
     check_callback,
     check_kind,
-    check_options,
     check_patience,
     check_seconds,
     check_whole,
-    rate_of,
+    limits,
+    signature_of,
     unless_none,
 )
 from robotgate.pace.host import StartWindow
@@ -48,20 +46,18 @@ from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places
 from robotgate.rules.normal import as_written
-from robotgate.rules.parser import COMPILERS, Dialect
+from robotgate.rules.parser import COMPILERS
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.stores.option import given_store, open_store
 from robotgate.threads import ThreadsafeGate
-from robotgate.urls import PaceKey, as_url, pace_key_function
+from robotgate.urls import as_url, pace_key_function
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         AsyncIterable,
         Callable,
-        Collection,
         Iterable,
-        Mapping,
         MutableMapping,
     )
 
@@ -72,63 +68,24 @@ if TYPE_CHECKING:
     from robotgate.client.turn import Turn
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
-    from robotgate.identity import Signer
-    from robotgate.options import ByOption, HostOverride, Recheck
+    from robotgate.options import ByOption, HostOverride
     from robotgate.rules.verdict import Verdict
     from robotgate.sitemaps.parse import SitemapEntry
     from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.stores.option import StoreOption
-    from robotgate.urls import PaceKeyPolicy
 
     # Of the kinds of events that a callback is for.
     Kind = TypeVar("Kind", bound=Event)
     Kind2 = TypeVar("Kind2", bound=Event)
     Kind3 = TypeVar("Kind3", bound=Event)
 
-MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_SITEMAPS: Final = 50_000
 """As many as one index may name (sitemaps.org)."""
 MAPPED_BLOCK: Final = 1 << 20
 """Bytes: more than asyncio asks for when it reads a socket."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
-
-
-class GateOptions(TypedDict, total=False):
-    """The options of a `RobotGate`, for functions that pass them on: all but `agent` and `contact`."""
-
-    token: str | None
-    session: aiohttp.ClientSession | None
-    store: StoreOption
-    delay: float
-    rate: tuple[int, float] | None
-    total_rate: tuple[int, float] | None
-    latency_factor: float
-    concurrency_per_host: int
-    concurrency: int
-    pace_key: PaceKeyPolicy
-    overrides: Mapping[str, HostOverride]
-    obey_crawl_delay: bool
-    obey_visit_time: bool
-    max_delay: float
-    max_wait: float | None
-    max_block: float
-    give_up_after: float
-    robots_concurrency: int
-    allow_private_addresses: bool
-    status_policy: StatusPolicy
-    dialect: Dialect
-    recheck: Recheck | None
-    purposes: Collection[str]
-    tdmrep: bool
-    max_bytes: int
-    max_hosts: int
-    middleware_timeout: float | None
-    clock: Clock | None
-    fetcher: Fetcher | None
-    signer: Signer | None
 
 
 class RobotGate:
@@ -139,154 +96,48 @@ class RobotGate:
     Args:
         agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
-        token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
-        session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
-            its own. robots.txt is requested with it as well, so through its connector and its proxy, but without its
-            headers, cookies, credentials and middlewares; its connector's limit bounds open requests. Where its class
-            is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve to is
-            checked if its connector is a `PublicConnector`. docs/proxies.md lists what else the choice decides.
-        store: where rules and host states are kept; by default in the gate's memory only. The path of a file, as
-            ``"cache.db"`` or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a
-            restart knows what it knew. It raises once the file cannot be used; for another `when_lost`, or any other
-            option, pass a `SQLiteStore`. The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, makes
-            a `robotgate.stores.redis.RedisStore` in the same way, shared by all gates that are given it; that needs the
-            extra `redis`. Two gates of one process that are given the same path treat each other as two processes: pass
-            both one store instead. A store that was passed in stays yours to close, and gates of one event loop may
-            share it.
-        delay: seconds between the end of one response of a host and the next request to it, at least. What a site
-            asks for can only make it longer.
-        rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.
-        total_rate: as `rate`, for the requests to all hosts together, those for robots.txt included.
-        latency_factor: the delay is at least so many times as long as the host's responses take to begin, on a moving
-            average, up to 60 seconds; 0 leaves that out.
-        concurrency_per_host: open requests at one host. Above 1, delays count from start to start.
-        concurrency: open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`.
-        pace_key: what is paced together: the requests to one host, to one origin, to one registrable domain (extra
-            ``psl``), or to the origins for which a function of yours returns the same text.
-        overrides: options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``.
-        obey_crawl_delay: whether Crawl-delay and Request-rate count.
-        obey_visit_time: whether pages are requested only within the hours of Visit-time.
-        max_delay: seconds; a site that asks for a longer delay is refused, never visited sooner than it asks.
-            `math.inf` waits however long.
-        max_wait: seconds a turn may wait; None waits as long as it takes, 0 not at all.
-        max_block: seconds; what a host asks for by Retry-After or Visit-time, and what `block` asks for, is waited out
-            up to this, and refused at once beyond.
-        give_up_after: seconds for which turns wait for a host that cannot be reached, before they are refused. It is
-            tried again after pauses that grow from a second; turns wait for none that is over `max_block`.
-        robots_concurrency: open requests for robots.txt over all hosts.
-        allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from,
-            whether they are in the URL or its name resolves to them.
-        status_policy: what a robots.txt that cannot be read means for its site.
-        dialect: the standard by which each robots.txt is read. `Dialect.CLASSIC` knows no Crawl-delay; give a `delay`.
-            Stores keep files as they were served, so gates of both may share one.
-        recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
-            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its
-            lifetime the next use of the site requests it again in the background.
-        purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
-            `robotgate.preferences.Purpose`. A URL whose robots.txt disallows one of them is refused by
-            `DisallowedError`, and a `fetch` whose response does raises `PreferenceError` in place of the body. Needs
-            the extra ``preferences``. By default no preference refuses anything.
-        tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, in a turn of the host
-            ahead of the page, and keeps it in memory as long as a robots.txt, for `Response.preferences`. Needs the
-            extra ``preferences``.
-        max_bytes: the longest body that an awaited `fetch` reads.
-        max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
-            are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
-            that cannot be reached just now, or that may not be visited yet.
-        middleware_timeout: seconds; the total timeout of the sessions with `middleware`, which aiohttp does not tell
-            the gate. A turn that would come later raises `TooSoonError` at once. 0 and None: no limit.
-        clock: the source of the time.
-        fetcher: requests robots.txt files.
-        signer: signs every request, so that sites can verify whose crawler they see, such as
-            `robotgate.signing.Ed25519Signer`. It serves clients of yours by `Turn.headers`.
+        options: docs/options.md and `GateOptions` list them.
 
     Raises:
         OptionError: an option makes no sense; the message names it.
+        TypeError: an option has no such name.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        *,
-        contact: str,
-        token: str | None = None,
-        session: aiohttp.ClientSession | None = None,
-        store: StoreOption = None,
-        delay: float = 1.0,
-        rate: tuple[int, float] | None = None,
-        total_rate: tuple[int, float] | None = None,
-        latency_factor: float = 0.0,
-        concurrency_per_host: int = 1,
-        concurrency: int = 256,
-        pace_key: PaceKeyPolicy = PaceKey.HOST,
-        overrides: Mapping[str, HostOverride] = MappingProxyType({}),
-        obey_crawl_delay: bool = True,
-        obey_visit_time: bool = False,
-        max_delay: float = 60.0,
-        max_wait: float | None = None,
-        max_block: float = 300.0,
-        give_up_after: float = 60.0,
-        robots_concurrency: int = 256,
-        allow_private_addresses: bool = False,
-        status_policy: StatusPolicy = StatusPolicy.DEFAULT,
-        dialect: Dialect = Dialect.RFC9309,
-        recheck: Recheck | None = None,
-        purposes: Collection[str] = frozenset(),
-        tdmrep: bool = False,
-        max_bytes: int = MAX_FETCH_BYTES,
-        max_hosts: int = MAX_HOSTS,
-        middleware_timeout: float | None = None,
-        clock: Clock | None = None,
-        fetcher: Fetcher | None = None,
-        signer: Signer | None = None,
-    ) -> None:
-        check_options(locals())
-        check_kind("dialect", dialect, Dialect)
-        check_kind("session", session, aiohttp.ClientSession | None)
-        check_kind("clock", clock, Clock | None)
-        check_kind("fetcher", fetcher, Fetcher | None)
-        compiler = COMPILERS[dialect]
-        if purposes or tdmrep:
+    def __init__(self, agent: str, *, contact: str, **options: Unpack[GateOptions]) -> None:
+        options = completed(options)
+        session, max_wait = options["session"], options["max_wait"]
+        compiler = COMPILERS[options["dialect"]]
+        if options["purposes"] or options["tdmrep"]:
             from robotgate.preferences.robots import compiler_for  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
-            compiler = compiler_for(purposes, compiler)
-        self._purposes, self._tdmrep = frozenset(purposes), tdmrep
-        self._identity = identify(agent, contact=contact, token=token, signer=signer)
+            compiler = compiler_for(options["purposes"], compiler)
+        self._purposes, self._tdmrep = frozenset(options["purposes"]), options["tdmrep"]
+        self._identity = identify(agent, contact=contact, token=options["token"], signer=options["signer"])
         self._session = session
-        self._fetcher = fetcher
+        self._fetcher = options["fetcher"]
+        concurrency, robots_concurrency = options["concurrency"], options["robots_concurrency"]
         self._concurrency = concurrency + robots_concurrency
-        self._max_bytes = max_bytes
+        self._max_bytes = options["max_bytes"]
         self._max_wait = max_wait
+        clock, store = options["clock"], options["store"]
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
         self._ticks, self._epoch = ticks_of(self._clock)
         self._own_store = open_store(store, clock=self._clock)
         store = self._own_store or given_store(store)
-        defaults = HostOptions(
-            delay=delay,
-            rate=rate_of("rate", rate),
-            concurrency=concurrency_per_host,
-            max_delay=max_delay,
-            max_block=max_block,
-            give_up_after=give_up_after,
-            latency_factor=latency_factor,
-            obey_crawl_delay=obey_crawl_delay,
-            obey_visit_time=obey_visit_time,
-            status_policy=status_policy,
-        )
-        per_host = Overrides(defaults, overrides)
+        per_host = Overrides(host_options(options), options["overrides"])
         connector = None if session is None else session.connector
         limit = (0 if connector is None else connector.limit) or sys.maxsize
         pages = Permits(min(concurrency, limit))
         left = limit - concurrency
         # Shared where the connector cannot serve both at once.
         robots = pages if left <= 0 else Permits(min(robots_concurrency, left))
-        quota = rate_of("total_rate", total_rate)
+        quotas = limits([options["total_rate"]])
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(
             ticks=self._ticks,
             epoch=self._epoch,
             places=Places(pages, robots),
-            total=None if quota is None else StartWindow([quota]),
+            total=StartWindow(quotas) if quotas else None,
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
             work=StoreWork(is_saved=store is not None),
@@ -294,10 +145,10 @@ class RobotGate:
         self._persistence = Persistence(store, scheduler=scheduler, events=events)
         self._cache = SiteCache(
             identity=self._identity,
-            allow_private_addresses=allow_private_addresses,
-            pace_key=pace_key_function(pace_key),
-            max_hosts=max_hosts,
-            recheck=recheck,
+            allow_private_addresses=options["allow_private_addresses"],
+            pace_key=pace_key_function(options["pace_key"]),
+            max_hosts=options["max_hosts"],
+            recheck=options["recheck"],
             compiler=compiler,
             overrides=per_host,
             scheduler=scheduler,
@@ -306,11 +157,18 @@ class RobotGate:
         )
         self._sites = self._cache.sites
         self._turns = Turns(identity=self._identity, cache=self._cache, scheduler=scheduler, events=events)
-        self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
+        self._middleware = GateMiddleware(self._identity, self._turns, max_wait=max_wait)
         self._threadsafe = ThreadsafeGate(self, self._turns)
         self._ready: WeakSet[Lines] = WeakSet()
         self._why_closed = _NOT_OPEN
         self._on_close = AsyncExitStack()
+
+    vars(__init__)["__signature__"] = signature_of(
+        GateOptions,
+        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+        Parameter("agent", Parameter.POSITIONAL_OR_KEYWORD, annotation=str),
+        Parameter("contact", Parameter.KEYWORD_ONLY, annotation=str),
+    )
 
     async def __aenter__(self) -> Self:
         if self._why_closed != _NOT_OPEN:
@@ -360,7 +218,6 @@ class RobotGate:
             from robotgate.client.purposes import PurposeCheck  # noqa: PLC0415  # As in `__init__`.
 
             check = PurposeCheck(self._purposes, tdmrep=self._tdmrep, cache=self._cache)
-        self._middleware.turns = self._turns
         self._turns.pages = PageFetcher(
             session,
             middleware=self._middleware,
@@ -936,10 +793,27 @@ class RobotGate:
     def middleware(self) -> GateMiddleware:
         """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
 
-        aiohttp counts the wait against a request's total timeout. Give the gate that total as `middleware_timeout`: a
-        turn that would come later then raises `TooSoonError` at once. docs/sending.md lists the guarantees.
+        aiohttp counts the wait against a request's total timeout; see `middleware_with`. docs/sending.md lists the
+        guarantees.
         """
         return self._middleware
+
+    def middleware_with(
+        self, *, max_wait: float | ByOption | None = BY_OPTION, priority: int = 0
+    ) -> GateMiddleware:
+        """As `middleware`, for a session whose turns have another `max_wait`, or another priority.
+
+        aiohttp counts the wait against a request's total timeout, which it does not tell the gate. Give that total as
+        `max_wait`: a turn that would come later then raises `TooSoonError` at once.
+
+        Args:
+            priority, max_wait: as `turn`, for each hop and each attempt.
+
+        Raises:
+            OptionError: an argument makes no sense.
+        """
+        check_whole("priority", priority)
+        return self._middleware.with_options(max_wait=self._patience(max_wait), priority=priority)
 
     @property
     def threadsafe(self) -> ThreadsafeGate:

@@ -6,10 +6,21 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from inspect import Parameter, Signature
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypedDict,
+    Unpack,
+    cast,
+    get_type_hints,
+)
 
 from robotgate.errors import OptionError
 from robotgate.urls import HostPattern, keys
@@ -162,129 +173,183 @@ MAX_REQUESTS: Final = 1_000_000
 """Every start is kept in memory until it no longer counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most so many starts in any window of so many seconds."""
-
+class _Limit(NamedTuple):
     requests: int
     seconds: float
 
 
-NO_RATE: Final = (1, 1e-9)
-"""The rate of an override that lifts the gate's: no clock distinguishes instants this close."""
+class Rate(_Limit):
+    """At most so many `requests` begin in any window of so many `seconds`, as ``Rate(600, 3600)``.
+
+    Options take a plain tuple, too. They check the values.
+    """
+
+    __slots__ = ()
+
+    UNLIMITED: ClassVar[Rate]
+    """The rate of an override that lifts the gate's."""
 
 
-def rate_of(name: str, value: object) -> Rate | None:
-    """The rate of an option such as ``(600, 3600)``; None for None and for `NO_RATE`.
+# No clock distinguishes instants this close.
+Rate.UNLIMITED = Rate(1, 1e-9)
+
+
+def check_rate(name: str, value: object) -> None:
+    """Check a rate such as ``(600, 3600)``.
 
     Raises:
-        OptionError: the value is none of these.
+        OptionError: the value is neither one nor None.
     """
-    if value is None or value == NO_RATE:
-        return None
+    if value is None or value == Rate.UNLIMITED:
+        return
     if isinstance(value, tuple | list) and len(value) == 2:
         requests, seconds = value
         is_count = isinstance(requests, int) and _is_number(requests, most=MAX_REQUESTS)
         if is_count and _is_number(seconds) and requests > 0 and seconds > 0:
-            return Rate(requests, float(seconds))
+            return
     raise OptionError(
         f"{name}={value!r}: give a whole number of requests, 1 to {MAX_REQUESTS}, and a finite number of seconds,"
         " more than 0, such as (600, 3600), or None"
     )
 
 
-CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
-    **dict.fromkeys(("delay", "latency_factor"), check_seconds),
-    **dict.fromkeys(("max_delay", "max_block", "give_up_after"), check_patience),
-    **dict.fromkeys(("max_wait", "middleware_timeout"), partial(unless_none, check_seconds)),
-    **dict.fromkeys(("rate", "total_rate"), rate_of),
-    **dict.fromkeys(("concurrency_per_host", "concurrency", "robots_concurrency"), check_count),
-    **dict.fromkeys(("max_bytes", "max_hosts"), check_count),
-    **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), check_bool),
-    **dict.fromkeys(("ignore_robots", "allow_private_addresses", "tdmrep"), check_bool),
-    "status_policy": partial(check_kind, kind=StatusPolicy),
-    "recheck": partial(check_kind, kind=Recheck | None),
-}
-"""How the value of an option is checked, by its name: of a gate's and of an override's."""
+def limits(rates: Iterable[tuple[int, float] | None]) -> list[Rate]:
+    """Those of the rates that limit anything, each once."""
+    known = dict.fromkeys(Rate(*rate) for rate in rates if rate is not None)
+    return [rate for rate in known if rate != Rate.UNLIMITED]
 
 
-def check_options(given: Mapping[str, object]) -> None:
-    """Check options by name; others than those of `CHECKS` are left out.
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What belongs to an option besides its name and its type. It stands in the `Annotated` of its declaration."""
+
+    default: object
+    check: Callable[[str, object], object] | None = None
+    """Raises `OptionError` for a value that makes no sense; None: what the value is given to checks it."""
+
+
+class PaceOptions(TypedDict, total=False):
+    """The options that a gate and an override have in common."""
+
+    # Each option is declared here or in `GateOptions`, once: the constructors, the checks, the options of a host and
+    # docs/options.md are made from the declaration. A docstring is the text of that page.
+
+    delay: Annotated[float, Option(1.0, check_seconds)]
+    """Seconds between the end of one response of a host and the next request to it, at least. What a site asks for can
+    only make it longer."""
+    rate: Annotated[tuple[int, float] | None, Option(None, check_rate)]
+    """A quota for each host, as ``(600, 3600)`` or ``Rate(600, 3600)``: at most so many requests in any so many
+    seconds, counted from when it is set. In an override, `Rate.UNLIMITED` lifts the gate's."""
+    concurrency_per_host: Annotated[int, Option(1, check_count)]
+    """Open requests at one host. Above 1, delays count from start to start."""
+    max_delay: Annotated[float, Option(60.0, check_patience)]
+    """Seconds; a site that asks for a longer delay is refused, never visited sooner than it asks. `math.inf` waits
+    however long."""
+    max_block: Annotated[float, Option(300.0, check_patience)]
+    """Seconds; what a host asks for by Retry-After or Visit-time, and what `gate.block` asks for, is waited out up to
+    this, and refused at once beyond. `math.inf` waits however long."""
+    give_up_after: Annotated[float, Option(60.0, check_patience)]
+    """Seconds for which turns wait for a host that cannot be reached, before they are refused; 0 refuses them at once.
+    It is tried again after pauses that grow from a second; turns wait for none that is over `max_block`."""
+    latency_factor: Annotated[float, Option(0.0, check_seconds)]
+    """The delay is at least so many times as long as the host's responses take to begin, on a moving average, up to 60
+    seconds; 0 leaves that out."""
+    obey_crawl_delay: Annotated[bool, Option(default=True, check=check_bool)]
+    """Whether Crawl-delay and Request-rate count."""
+    obey_visit_time: Annotated[bool, Option(default=False, check=check_bool)]
+    """Whether pages are requested only within the hours of Visit-time."""
+    status_policy: Annotated[
+        StatusPolicy, Option(StatusPolicy.DEFAULT, partial(check_kind, kind=StatusPolicy))
+    ]
+    """What a robots.txt that cannot be read means for its site."""
+
+
+class HostOptions(PaceOptions, total=False):
+    """The options that hold for one host: all of them once they are settled, some in an override."""
+
+    ignore_robots: Annotated[bool, Option(default=False, check=check_bool)]
+    """Whether robots.txt is neither requested nor obeyed: for your own hosts."""
+
+
+def options_of(declaration: type) -> dict[str, Option]:
+    """The options that a `TypedDict` declares, by name."""
+    return {
+        name: hint.__metadata__[0] for name, hint in get_type_hints(declaration, include_extras=True).items()
+    }
+
+
+def check_options(known: Mapping[str, Option], given: Mapping[str, object]) -> None:
+    """Check the names and the values of options.
+
+    Raises:
+        TypeError: a name is unknown.
+        OptionError: a value makes no sense; the message names the option.
+    """
+    check_names(given, known)
+    for name, value in given.items():
+        check = known[name].check
+        if check is not None:
+            check(name, value)
+
+
+def signature_of(declaration: type, *before: Parameter, default: Option | None = None) -> Signature:
+    """The signature of a constructor that takes the declared options by name.
+
+    Args:
+        before: its other parameters.
+        default: shown in place of each option's own.
+    """
+    types, options = get_type_hints(declaration), options_of(declaration)
+    named = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=(default or option).default, annotation=types[name])
+        for name, option in options.items()
+    ]
+    return Signature([*before, *named], return_annotation=None)
+
+
+HOST_OPTIONS: Final = options_of(HostOptions)
+DEFAULTS: Final = cast("HostOptions", {name: option.default for name, option in HOST_OPTIONS.items()})
+"""The options of a host without a gate."""
+
+
+class HostOverride:
+    """Options for some hosts, in place of the gate's: those of docs/options.md that are for single hosts.
+
+    Options that are left out, and None, take the value of the next less specific pattern, and in the end that of the
+    gate.
 
     Raises:
         OptionError: a value makes no sense; the message names the option.
     """
-    for name, check in CHECKS.items():
-        if name in given:
-            check(name, given[name])
 
+    __slots__ = ("given",)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostOptions:
-    """The options that hold for one host; `HostOverride` describes each. The defaults are those of `RobotGate`."""
+    def __init__(self, **options: Unpack[HostOptions]) -> None:
+        given = {name: value for name, value in options.items() if value is not None}
+        check_names(options, HOST_OPTIONS)
+        check_options(HOST_OPTIONS, given)
+        self.given: Final = cast("HostOptions", given)
+        """The options by name."""
 
-    delay: float = 1.0
-    rate: Rate | None = None
-    concurrency: int = 1
-    max_delay: float = 60.0
-    max_block: float = 300.0
-    give_up_after: float = 60.0
-    latency_factor: float = 0.0
-    obey_crawl_delay: bool = True
-    obey_visit_time: bool = False
-    status_policy: StatusPolicy = StatusPolicy.DEFAULT
-    ignore_robots: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostOverride:
-    """Options for some hosts. None takes the value of the next less specific pattern, and in the end that of the gate.
-
-    Raises:
-        OptionError: a value makes no sense; the message names the field.
-    """
-
-    delay: float | None = None
-    """Least seconds between the end of one response and the next request."""
-    rate: tuple[int, float] | None = None
-    """At most so many requests in so many seconds, counted from when it is set; `NO_RATE` lifts the gate's."""
-    concurrency: int | None = None
-    """Most requests at once."""
-    max_delay: float | None = None
-    """Seconds; a site that asks for a longer delay is refused. `math.inf` waits without limit."""
-    max_block: float | None = None
-    """Seconds; a turn of a host that is blocked for longer is refused at once. `math.inf` waits without limit."""
-    give_up_after: float | None = None
-    """Seconds for which turns wait for a host that cannot be reached; 0 refuses them at once."""
-    latency_factor: float | None = None
-    """The delay is at least this multiple of the seconds that the host's responses take to begin; 0 ignores them."""
-    obey_crawl_delay: bool | None = None
-    """Whether Crawl-delay and Request-rate count."""
-    obey_visit_time: bool | None = None
-    """Whether pages are requested only within the hours of Visit-time."""
-    status_policy: StatusPolicy | None = None
-    """What a robots.txt that cannot be read means for the site."""
-    ignore_robots: bool | None = None
-    """Whether robots.txt is neither requested nor obeyed: for your own hosts."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            unless_none(CHECKS[field.name], field.name, getattr(self, field.name))
+    vars(__init__)["__signature__"] = signature_of(
+        HostOptions, Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), default=Option(None)
+    )
 
     @classmethod
     def own(cls) -> HostOverride:
         """For your own host: no robots.txt, no delay and no rate. A 429 or 503 still blocks it, and the gate's
         concurrency holds.
         """
-        return cls(delay=0.0, rate=NO_RATE, latency_factor=0.0, ignore_robots=True)
+        return cls(delay=0.0, rate=Rate.UNLIMITED, latency_factor=0.0, ignore_robots=True)
 
-    def over(self, options: HostOptions) -> HostOptions:
-        """The options, with the values of this override where it has any."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        given = {name: value for name, value in values if value is not None}
-        if self.rate is not None:
-            given["rate"] = rate_of("rate", self.rate)
-        return replace(options, **given)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostOverride) and self.given == other.given
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"HostOverride({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
 
 class Overrides:
@@ -338,15 +403,16 @@ class Overrides:
         options = self._defaults
         for above in reversed(list(keys(key))):
             if above in given:
-                options = given[above].over(options)
+                options = options | given[above].given
         _check_delay(f"overrides[{str(HostPattern(key))!r}]: ", options)
         return options
 
 
 def _check_delay(where: str, options: HostOptions) -> None:
-    if options.delay > options.max_delay:
+    delay, max_delay = options["delay"], options["max_delay"]
+    if delay > max_delay:
         raise OptionError(
-            f"{where}delay={options.delay!r} is over max_delay={options.max_delay!r}: every request would be refused"
+            f"{where}delay={delay!r} is over max_delay={max_delay!r}: every request would be refused"
         )
 
 
@@ -372,7 +438,7 @@ def _read(text: str, override: HostOverride) -> HostPattern:
     except OptionError as error:
         raise OptionError(f"overrides: {error}") from error
     check_kind(f"overrides[{text!r}]", override, HostOverride)
-    if override.ignore_robots and not pattern.key:
+    if override.given.get("ignore_robots") and not pattern.key:
         raise OptionError(f"overrides[{text!r}].ignore_robots=True: name the hosts that are your own")
     return pattern
 

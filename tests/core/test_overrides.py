@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
 from robotgate.options import (
-    NO_RATE,
+    DEFAULTS,
     HostBlocks,
     HostOptions,
     HostOverride,
@@ -25,8 +24,7 @@ from robotgate.urls import HostPattern, Origin, keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GATE: Final = HostOptions()
-FIELDS: Final = [field.name for field in fields(HostOptions)]
+GATE: Final = DEFAULTS
 
 # ── patterns
 
@@ -158,7 +156,7 @@ NO_VALUES: Final[dict[str, tuple[object, ...]]] = {
     "latency_factor": (math.inf, 10**400, *NO_NUMBERS),
     "max_delay": NO_NUMBERS,
     "max_block": NO_NUMBERS,
-    "concurrency": (0, -1, 1.0, "1", True, math.nan),
+    "concurrency_per_host": (0, -1, 1.0, "1", True, math.nan),
     "rate": (600, "12", {}, (600,), (1, 2, 3), (0, 1), (1.5, 1), (True, 1), ("1", 1), *NO_TIMES),
     "obey_crawl_delay": NO_FLAGS,
     "obey_visit_time": NO_FLAGS,
@@ -251,7 +249,7 @@ def test_delay_over_the_max_delay_that_would_hold_is_refused(
 )
 def test_delay_within_the_max_delay_that_will_hold_is_taken(given: dict[str, HostOverride]) -> None:
     """Whichever pattern it comes from."""
-    assert Overrides(GATE, given).options("elsewhere.net").max_delay in {60.0, 100}
+    assert Overrides(GATE, given).options("elsewhere.net")["max_delay"] in {60.0, 100}
 
 
 # ── what holds
@@ -267,20 +265,22 @@ def test_fields_are_settled_one_by_one() -> None:
     overrides = Overrides(
         GATE,
         {
-            "*": HostOverride(delay=2, max_block=math.inf, concurrency=2, rate=(600, 3600)),
-            "*.org": HostOverride(delay=3, concurrency=3, latency_factor=10),
+            "*": HostOverride(delay=2, max_block=math.inf, concurrency_per_host=2, rate=(600, 3600)),
+            "*.org": HostOverride(delay=3, concurrency_per_host=3, latency_factor=10),
             "*.example.org": HostOverride(delay=4, obey_crawl_delay=False),
             "www.example.org": HostOverride(delay=5, status_policy=StatusPolicy.GOOGLE),
         },
     )
-    every = replace(GATE, delay=2, max_block=math.inf, concurrency=2, rate=Rate(600, 3600.0))
-    org = replace(every, delay=3, concurrency=3, latency_factor=10)
-    below = replace(org, delay=4, obey_crawl_delay=False)
+    every = GATE | HostOptions(delay=2, max_block=math.inf, concurrency_per_host=2, rate=Rate(600, 3600.0))
+    org = every | HostOptions(delay=3, concurrency_per_host=3, latency_factor=10)
+    below = org | HostOptions(delay=4, obey_crawl_delay=False)
     assert overrides.options("localhost") == every
     assert overrides.options("2001:db8::1") == every
     assert overrides.options("example.org") == org
     assert overrides.options("a.b.example.org") == below
-    assert overrides.options("www.example.org") == replace(below, delay=5, status_policy=StatusPolicy.GOOGLE)
+    assert overrides.options("www.example.org") == below | HostOptions(
+        delay=5, status_policy=StatusPolicy.GOOGLE
+    )
 
 
 def test_every_field_is_taken_over() -> None:
@@ -288,7 +288,7 @@ def test_every_field_is_taken_over() -> None:
     override = HostOverride(
         delay=0.5,
         rate=(2, 3),
-        concurrency=4,
+        concurrency_per_host=4,
         max_delay=math.inf,
         max_block=6.0,
         give_up_after=8.0,
@@ -299,30 +299,32 @@ def test_every_field_is_taken_over() -> None:
         ignore_robots=True,
     )
     settled = Overrides(GATE, {"*.org": override}).options("example.org")
-    assert asdict(settled) == asdict(override) | {"rate": {"requests": 2, "seconds": 3.0}}
-    assert not any(getattr(settled, name) == getattr(GATE, name) for name in FIELDS)
+    assert settled == override.given
+    assert settled.keys() == GATE.keys()
+    assert not settled.items() & GATE.items()
 
 
 def test_falsy_values_count_as_given() -> None:
     """0 and False are no None."""
-    gate = replace(GATE, latency_factor=5.0, obey_visit_time=True)
+    gate = GATE | HostOptions(latency_factor=5.0, obey_visit_time=True)
     override = HostOverride(
         delay=0, latency_factor=0, obey_crawl_delay=False, obey_visit_time=False, max_block=0
     )
-    assert Overrides(gate, {"a": override}).options("a") == replace(
-        gate, delay=0, latency_factor=0, obey_crawl_delay=False, obey_visit_time=False, max_block=0
+    assert Overrides(gate, {"a": override}).options("a") == gate | HostOptions(
+        delay=0, latency_factor=0, obey_crawl_delay=False, obey_visit_time=False, max_block=0
     )
 
 
 def test_own_host_has_neither_rules_nor_delay_nor_rate() -> None:
     """Whatever the gate has; how many at once, and what the server asks by 503, still count."""
-    gate = replace(
-        GATE, delay=5.0, rate=Rate(1, 60.0), latency_factor=2.0, obey_visit_time=True, concurrency=3
+    gate = GATE | HostOptions(
+        delay=5.0, rate=Rate(1, 60.0), latency_factor=2.0, obey_visit_time=True, concurrency_per_host=3
     )
-    assert Overrides(gate, {"*.mine.example": HostOverride.own()}).options("www.mine.example") == replace(
-        gate,
+    assert Overrides(gate, {"*.mine.example": HostOverride.own()}).options(
+        "www.mine.example"
+    ) == gate | HostOptions(
         delay=0.0,
-        rate=None,
+        rate=Rate.UNLIMITED,
         latency_factor=0.0,
         ignore_robots=True,
     )
@@ -341,20 +343,22 @@ def test_not_every_host_is_ones_own(override: HostOverride) -> None:
 
 def test_rate_can_be_lifted() -> None:
     """None leaves the gate's."""
-    gate = replace(GATE, rate=Rate(1, 60.0))
-    overrides = Overrides(gate, {"a": HostOverride(rate=NO_RATE), "b": HostOverride()})
-    assert overrides.options("a").rate is None
-    assert overrides.options("b").rate == Rate(1, 60.0)
+    gate = GATE | HostOptions(rate=Rate(1, 60.0))
+    overrides = Overrides(gate, {"a": HostOverride(rate=Rate.UNLIMITED), "b": HostOverride()})
+    assert overrides.options("a")["rate"] is Rate.UNLIMITED
+    assert overrides.options("b")["rate"] == Rate(1, 60.0)
 
 
 def test_overrides_change_while_running() -> None:
     """Setting replaces, None takes away; each says which hosts it touched."""
-    overrides = Overrides(GATE, {"*.org": HostOverride(delay=2), "a.org": HostOverride(concurrency=5)})
+    overrides = Overrides(
+        GATE, {"*.org": HostOverride(delay=2), "a.org": HostOverride(concurrency_per_host=5)}
+    )
     assert overrides.set("*.ORG", HostOverride(delay=3)).matches("b.org")
-    assert overrides.options("b.org").delay == 3
-    assert overrides.options("a.org") == replace(GATE, delay=3, concurrency=5)
+    assert overrides.options("b.org")["delay"] == 3
+    assert overrides.options("a.org") == GATE | HostOptions(delay=3, concurrency_per_host=5)
     assert str(overrides.set("A.org", None)) == "a.org"
-    assert overrides.options("a.org") == replace(GATE, delay=3)
+    assert overrides.options("a.org") == GATE | HostOptions(delay=3)
     overrides.set("*.org", None)
     assert overrides.options("a.org") is GATE
     assert str(overrides.set("*.org", None)) == "*.org"
@@ -367,7 +371,7 @@ def test_what_was_given_is_not_kept() -> None:
     overrides.set("b", HostOverride(delay=3))
     assert list(given) == ["a"]
     given["a"] = HostOverride(delay=4)
-    assert overrides.options("a").delay == 2
+    assert overrides.options("a")["delay"] == 2
 
 
 @pytest.mark.parametrize(
@@ -387,10 +391,10 @@ def test_refused_change_changes_nothing(pattern: str, override: HostOverride | N
     with pytest.raises(OptionError) as caught:
         overrides.set(pattern, override)
     assert str(caught.value).startswith(message)
-    assert overrides.options("a.org") == replace(GATE, delay=90, max_delay=100)
-    assert overrides.options("b.org") == replace(GATE, max_delay=100)
+    assert overrides.options("a.org") == GATE | HostOptions(delay=90, max_delay=100)
+    assert overrides.options("b.org") == GATE | HostOptions(max_delay=100)
     overrides.set("c.org", HostOverride(delay=100))
-    assert overrides.options("c.org").delay == 100
+    assert overrides.options("c.org")["delay"] == 100
 
 
 # ── against a slow oracle: every pattern is tried, and every field settled by itself
@@ -403,7 +407,7 @@ overrides_given = st.builds(
     HostOverride,
     delay=delays,
     rate=st.none() | st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    concurrency=st.none() | st.integers(1, 3),
+    concurrency_per_host=st.none() | st.integers(1, 3),
     max_delay=delays | st.just(math.inf),
     obey_crawl_delay=st.none() | st.booleans(),
     status_policy=st.none() | st.sampled_from(StatusPolicy),
@@ -421,11 +425,10 @@ def slow_options(host: str, given: dict[str, HostOverride]) -> dict[str, object]
 
     named = sorted((pattern for pattern in given if names(pattern)), key=lambda pattern: pattern.count("."))
     named.sort(key=lambda pattern: "*" not in pattern)
-    settled: dict[str, object] = asdict(GATE)
+    settled: dict[str, object] = dict(GATE)
     for pattern in named:
-        settled |= {name: value for name, value in asdict(given[pattern]).items() if value is not None}
-    rate = settled["rate"]
-    return settled | {"rate": {"requests": rate[0], "seconds": rate[1]} if isinstance(rate, tuple) else None}
+        settled |= given[pattern].given
+    return settled
 
 
 def is_contradictory(given: dict[str, HostOverride]) -> bool:
@@ -449,7 +452,7 @@ def test_options_are_those_of_the_slow_oracle(given: dict[str, HostOverride], as
         return
     overrides = Overrides(GATE, given)
     for host in asked:
-        assert asdict(overrides.options(host)) == slow_options(host, given)
+        assert overrides.options(host) == slow_options(host, given)
 
 
 @given(st.lists(st.tuples(patterns, st.none() | overrides_given), max_size=12), st.lists(hosts, max_size=5))
@@ -469,7 +472,7 @@ def test_changes_leave_what_building_anew_would(
             overrides.set(pattern, override)
             given = changed
         for host in asked:
-            assert asdict(overrides.options(host)) == slow_options(host, given)
+            assert overrides.options(host) == slow_options(host, given)
 
 
 @given(hosts, patterns)

@@ -7,21 +7,24 @@ import math
 import pytest
 
 from robotgate.errors import OptionError
-from robotgate.options import MAX_REQUESTS, Rate, rate_of
+from robotgate.options import MAX_REQUESTS, Rate, check_rate, limits
 
 
 @pytest.mark.parametrize(
     ("value", "rate"),
     [
         (None, None),
+        (Rate.UNLIMITED, None),
+        (Rate(600, 3600), Rate(600, 3600)),
         ((600, 3600), Rate(600, 3600.0)),
         ([1, 0.5], Rate(1, 0.5)),
         ((MAX_REQUESTS, 1e9), Rate(MAX_REQUESTS, 1e9)),
     ],
 )
-def test_rate_as_an_option_gives_it(value: object, rate: Rate | None) -> None:
-    """A number of requests and of seconds; None is no rate."""
-    assert rate_of("rate", value) == rate
+def test_rate_as_an_option_gives_it(value: tuple[int, float] | None, rate: Rate | None) -> None:
+    """A number of requests and of seconds; None and `Rate.UNLIMITED` are no rate."""
+    check_rate("rate", value)
+    assert limits([value]) == ([] if rate is None else [rate])
 
 
 def test_rate_that_makes_no_sense_is_refused_by_name(subtests: pytest.Subtests) -> None:
@@ -52,5 +55,5 @@ def test_rate_that_makes_no_sense_is_refused_by_name(subtests: pytest.Subtests) 
     ]:
         with subtests.test(value=value):
             with pytest.raises(OptionError) as caught:
-                rate_of("total_rate", value)
+                check_rate("total_rate", value)
             assert str(caught.value).startswith(f"total_rate={value!r}: give ")

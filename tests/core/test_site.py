@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import pytest
 
-from robotgate.options import HostOptions, StatusPolicy
+from robotgate.options import DEFAULTS, HostOptions, StatusPolicy
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.rules.verdict import AccessResult, Reason
@@ -22,10 +21,10 @@ ORIGIN: Final = Origin("http", "a.example", 80)
 URL: Final = "http://a.example/robots.txt"
 MIDNIGHT: Final = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 HOUR: Final = 3600.0
-OPTIONS: Final = HostOptions(
+OPTIONS: Final = DEFAULTS | HostOptions(
     delay=1.0,
     rate=None,
-    concurrency=1,
+    concurrency_per_host=1,
     max_delay=60.0,
     max_block=300.0,
     latency_factor=0.0,
@@ -80,7 +79,7 @@ def test_operator_decides_what_counts(
     asked: Asked,
 ) -> None:
     """What does not count is not refused either, and the verdict still tells what was asked."""
-    options = replace(OPTIONS, obey_crawl_delay=obey_crawl_delay, obey_visit_time=obey_visit_time)
+    options = OPTIONS | HostOptions(obey_crawl_delay=obey_crawl_delay, obey_visit_time=obey_visit_time)
     ruling = read(b"Crawl-delay: 90", BUSINESS_HOURS, b"Visit-time: 0100-0200", options=options)
     assert (ruling.asked, ruling.reason is Reason.DELAY_TOO_LONG) == (asked, obey_crawl_delay)
     verdict = ruling.verdict("/", now=MIDNIGHT)
@@ -97,7 +96,7 @@ def test_operator_decides_what_counts(
 )
 def test_delay_over_max_delay_is_refused(max_delay: float, is_refused: bool) -> None:  # noqa: FBT001
     """Exactly that long is waited for; an operator may wait however long."""
-    ruling = read(b"Crawl-delay: 90", options=replace(OPTIONS, max_delay=max_delay))
+    ruling = read(b"Crawl-delay: 90", options=OPTIONS | HostOptions(max_delay=max_delay))
     assert (ruling.reason is Reason.DELAY_TOO_LONG) is is_refused
     verdict = ruling.verdict("/", now=MIDNIGHT)
     assert verdict.allowed is not is_refused
@@ -173,7 +172,7 @@ def test_file_that_cannot_be_read_asks_nothing() -> None:
     assert (verdict.allowed, verdict.reason) == (False, Reason.ROBOTS_TXT_UNREACHABLE)
     assert verdict.access is AccessResult.UNREACHABLE
     assert verdict.retry_after == record.fresh_until_at - MIDNIGHT - 10
-    archive = replace(OPTIONS, status_policy=StatusPolicy.ARCHIVE)
+    archive = OPTIONS | HostOptions(status_policy=StatusPolicy.ARCHIVE)
     assert ruling_of(record, token="foobot", options=archive, now=MIDNIGHT).rules.allows("/")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
 import pytest
+from tests.waiting import until
 
 from robotgate import (
     DisallowedError,
@@ -18,6 +20,7 @@ from robotgate import (
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
+    RobotGate,
     RobotGateError,
     StoreError,
     TooSoonError,
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Origin, RobotGate, RobotsRecord
+    from robotgate import Origin, RobotsRecord
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"
@@ -118,6 +121,12 @@ async def open_only(_: Web, open_gate: OpenGate, __: AsyncExitStack) -> RobotGat
     return await open_gate()
 
 
+async def read(session: aiohttp.ClientSession, url: str) -> None:
+    """Request a page and read it."""
+    async with session.get(url) as response:
+        await response.read()
+
+
 @asynccontextmanager
 async def crawler(web: Web, gate: RobotGate, *first: Recorder) -> AsyncIterator[aiohttp.ClientSession]:
     """A session as crawlers have them."""
@@ -186,16 +195,12 @@ async def test_retry_of_every_client_error_leaves_refusals_out(web: Web, open_ga
 # ── the wait and the request's total timeout
 
 
-@pytest.mark.parametrize(
-    ("option", "max_wait"), [(2000, None), (2000, 9000), (9000, 2000), (None, 2000), (0, 2000)]
-)
-async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(
-    web: Web, open_gate: OpenGate, option: float | None, max_wait: float | None
-) -> None:
-    """The smaller of `middleware_timeout` and `max_wait` counts; the error says when the turn can come."""
-    gate = await open_gate(delay=3000, max_delay=3000, middleware_timeout=option, max_wait=max_wait)
+async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(web: Web, open_gate: OpenGate) -> None:
+    """The `max_wait` of `middleware_with` counts in place of the gate's; the error says when the turn can come."""
+    gate = await open_gate(delay=3000, max_delay=3000, max_wait=9000)
     gate.learn(PAGE, b"")
-    async with crawler(web, gate) as session:
+    middleware = gate.middleware_with(max_wait=2000)
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[middleware]) as session:
         async with session.get(PAGE) as response:
             assert response.status == 200
         with pytest.raises(TooSoonError) as caught:
@@ -205,22 +210,62 @@ async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(
     assert gate.host(PAGE).waiting == 0
 
 
-@pytest.mark.parametrize("option", [0, 100, None])
-async def test_turn_that_fits_is_waited_for(web: Web, open_gate: OpenGate, option: float | None) -> None:
-    """Within `middleware_timeout`; as in aiohttp, 0 is no limit."""
-    gate = await open_gate(delay=0.1, middleware_timeout=option)
+@pytest.mark.parametrize("max_wait", [100, None])
+async def test_turn_that_fits_is_waited_for(web: Web, open_gate: OpenGate, max_wait: float | None) -> None:
+    """Within the `max_wait` of `middleware_with`, which may be longer than the gate's; other sessions keep that."""
+    gate = await open_gate(delay=0.1, max_wait=0)
     gate.learn(PAGE, b"")
-    async with crawler(web, gate) as session:
+    middleware = gate.middleware_with(max_wait=max_wait)
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[middleware]) as session:
         for url in (PAGE, NEXT):
             async with session.get(url) as response:
                 assert response.status == 200
     assert web.gaps("site.example")[0] >= 0.1
+    async with crawler(web, gate) as other:
+        with pytest.raises(TooSoonError):
+            await other.get(PAGE)
 
 
-async def test_option_does_not_bound_the_other_doors(web: Web, open_gate: OpenGate) -> None:
-    """`gate.fetch` waits before aiohttp's clock begins to run."""
-    gate = await open_gate(delay=0.1, middleware_timeout=0.01)
+async def test_higher_priority_of_a_session_goes_first(web: Web, open_gate: OpenGate) -> None:
+    """Of the waiting requests of one host, that of the session whose middleware has the higher priority."""
+    gate = await open_gate(delay=0.2)
     gate.learn(PAGE, b"")
-    for url in (PAGE, NEXT):
-        assert (await gate.fetch(url)).status == 200
-    assert len(web.visits) == 2
+    urgent = gate.middleware_with(priority=1)
+    async with (
+        crawler(web, gate) as session,
+        aiohttp.ClientSession(connector=web.connector(), middlewares=[urgent]) as other,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await read(session, PAGE)
+        tasks.create_task(read(session, f"{PAGE}?2"))
+        await until(lambda: gate.host(PAGE).waiting == 1)
+        tasks.create_task(read(other, f"{PAGE}?1"))
+    assert web.urls == [PAGE, f"{PAGE}?1", f"{PAGE}?2"]
+
+
+async def test_two_middlewares_of_a_gate_take_one_turn(web: Web, open_gate: OpenGate) -> None:
+    """A session that already has one is passed to the gate: `gate.fetch` sends each page once, in one turn."""
+    gates: list[RobotGate] = []
+
+    async def middleware(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        return await gates[0].middleware_with(max_wait=1)(request, handler)
+
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[middleware]) as session:
+        gates.append(await open_gate(delay=0.1, session=session))
+        gates[0].learn(PAGE, b"")
+        for url in (PAGE, NEXT):
+            assert (await gates[0].fetch(url)).status == 200
+    assert gates[0].stats().visits == 2
+
+
+@pytest.mark.parametrize(
+    "given", [{"max_wait": -1}, {"max_wait": "1"}, {"priority": 1.0}, {"priority": None}]
+)
+def test_middleware_that_makes_no_sense_is_refused(given: dict[str, object]) -> None:
+    """When it is made, by the name of the argument."""
+    make: Callable[..., object] = RobotGate("ExampleBot/1.0", contact="bot@example.org").middleware_with
+    (name,) = given
+    with pytest.raises(OptionError, match=f"^{name}="):
+        make(**given)

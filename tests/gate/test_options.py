@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
-import inspect
 import math
 import warnings
 from typing import TYPE_CHECKING, Final
@@ -21,7 +19,6 @@ from robotgate import (
     RobotGateError,
     StatusPolicy,
 )
-from robotgate.options import HostOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +29,7 @@ AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
 PAGE: Final = "http://site.example/page"
 
-SECONDS = ("delay", "max_wait", "middleware_timeout")
+SECONDS = ("delay", "max_wait")
 PATIENCE = ("max_delay", "max_block")
 COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes", "max_hosts")
 NO_SECONDS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, math.inf, "1", True, [], b"1", 1j)
@@ -332,13 +329,3 @@ async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object)
     with pytest.raises(OptionError, match=r"^fresh_until="):
         learn(PAGE, b"", fresh_until=instant)
     assert gate.allowed_nowait(PAGE) is None
-
-
-def test_defaults_are_the_same_without_a_gate() -> None:
-    """The defaults in the signature of the gate, which documents them, hold where rules are read without a gate."""
-    parameters = inspect.signature(RobotGate).parameters
-    own_names = {"concurrency": "concurrency_per_host"}
-    for field in dataclasses.fields(HostOptions):
-        if field.name != "ignore_robots":
-            default: object = parameters[own_names.get(field.name, field.name)].default
-            assert field.default == default, field.name

@@ -73,7 +73,7 @@ def test_what_a_project_chose_stays() -> None:
 
 def test_places_follow_the_gate() -> None:
     """A host gets as many places in Scrapy as the gate sends requests to it at once, by option or override."""
-    options = {"concurrency": 50, "overrides": {"example.org": HostOverride(concurrency=4)}}
+    options = {"concurrency": 50, "overrides": {"example.org": HostOverride(concurrency_per_host=4)}}
     _, settings = configured(**WHO, ROBOTGATE_OPTIONS=options)
     assert settings.getint("CONCURRENT_REQUESTS") == 50
     assert settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") == 4

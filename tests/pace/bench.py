@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
 from robotgate.events import Events
-from robotgate.options import HostOptions, Rate
+from robotgate.options import DEFAULTS, HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.state import GOOD_BELOW
@@ -24,18 +23,7 @@ Visit: TypeAlias = "asyncio.Task[None]"
 
 HOST: Final = "a.example"
 DAY: Final = 24 * 3600.0
-OPTIONS: Final = HostOptions(obey_visit_time=True)
-
-
-class Given(TypedDict, total=False):
-    """Options of one origin."""
-
-    delay: float
-    rate: Rate | None
-    concurrency: int
-    max_block: float
-    give_up_after: float
-    latency_factor: float
+OPTIONS: Final = DEFAULTS | HostOptions(obey_visit_time=True)
 
 
 class OwnLease:
@@ -111,7 +99,7 @@ class Bench:
         host: str = "",
         lease: Lease | None = None,
         asked: Asked | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[HostOptions],
     ) -> PacedOrigin:
         """An origin, paced with all others of the same host.
 
@@ -123,16 +111,16 @@ class Bench:
         known = self.scheduler.hosts.get(key)
         if known is None:
             known = self.scheduler.hosts[key] = Host(key, lease=lease)
-        paced = PacedOrigin(Origin("http", name, port), known, replace(OPTIONS, **given))
+        paced = PacedOrigin(Origin("http", name, port), known, OPTIONS | given)
         if asked is not None:
             paced.asked = asked
         known.origins += (paced,)
         self.scheduler.update_limits(known)
         return paced
 
-    def change(self, paced: PacedOrigin, **given: Unpack[Given]) -> None:
+    def change(self, paced: PacedOrigin, **given: Unpack[HostOptions]) -> None:
         """Other options from now on."""
-        paced.options = replace(paced.options, **given)
+        paced.options = paced.options | given
         self.scheduler.update_limits(paced.host)
 
     def ask(self, paced: PacedOrigin, asked: Asked) -> None:

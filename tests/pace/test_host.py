@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from tests.pace.bench import HOST, OPTIONS
 
-from robotgate.options import Rate
+from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.state import FORGIVEN_AFTER, UNTRIED, Circuit, HostState
 from robotgate.pace.turn import BEGIN, END, Permits, Places
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.urls import Origin
-
-if TYPE_CHECKING:
-    from robotgate.options import HostOptions
 
 MIDNIGHT: Final = 20_778 * 86_400.0
 HOUR: Final = 3600.0
@@ -67,7 +63,7 @@ def visit(paced: PacedOrigin, began_at: float, ended_at: float) -> None:
 )
 def test_longest_delay_holds(floors: list[float], asked: list[Asked], delay: float) -> None:
     """The operator's floor, Crawl-delay and Request-rate, of all origins that are paced together."""
-    options = [replace(OPTIONS, delay=floor) for floor in floors]
+    options = [OPTIONS | HostOptions(delay=floor) for floor in floors]
     assert host_of(*zip(options, asked, strict=True)).delay == delay
 
 
@@ -87,7 +83,7 @@ def test_slow_host_has_a_longer_delay(
     latency: float | None, factor: float, max_delay: float, delay: float
 ) -> None:
     """Where the operator heeds latency: so many times the latency, up to a minute and to `max_delay`."""
-    host = simple(replace(OPTIONS, latency_factor=factor, max_delay=max_delay)).host
+    host = simple(OPTIONS | HostOptions(latency_factor=factor, max_delay=max_delay)).host
     host.restore(HostState(latency=latency))
     assert host.delay == delay
 
@@ -97,16 +93,16 @@ def test_slow_host_has_a_longer_delay(
 )
 def test_fewest_slots_hold(slots: list[int], max_slots: int | None, expected: int) -> None:
     """Those of the strictest origin, and no more than the connector opens connections."""
-    origins = [(replace(OPTIONS, concurrency=count), NOTHING_ASKED) for count in slots]
+    origins = [(OPTIONS | HostOptions(concurrency_per_host=count), NOTHING_ASKED) for count in slots]
     assert host_of(*origins, max_slots=max_slots).slots == expected
 
 
 def test_starts_are_metered_where_several_may_be_open() -> None:
     """A serial host is paced by the end of each response, which is stricter."""
     assert simple().host.limiter is None
-    paced = simple(replace(OPTIONS, concurrency=2))
+    paced = simple(OPTIONS | HostOptions(concurrency_per_host=2))
     assert paced.host.limiter is not None
-    paced.options = replace(OPTIONS, concurrency=2, delay=0.0)
+    paced.options = OPTIONS | HostOptions(concurrency_per_host=2, delay=0.0)
     paced.host.update_limits(None)
     assert paced.host.limiter is None
 
@@ -122,7 +118,7 @@ def test_unknown_host_is_due() -> None:
 @pytest.mark.parametrize(("slots", "due_in"), [(1, 9.5), (2, 2.0)])
 def test_request_and_response_set_the_next_instant(slots: int, due_in: float) -> None:
     """One at a time: the delay counts from the end; else from the start."""
-    paced = simple(replace(OPTIONS, delay=2.0, concurrency=slots))
+    paced = simple(OPTIONS | HostOptions(delay=2.0, concurrency_per_host=slots))
     visit(paced, MIDNIGHT, MIDNIGHT + 7.5)
     assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + due_in
     state = paced.host.snapshot()
@@ -134,7 +130,7 @@ def test_other_delay_learnt_later_counts_from_the_last_visit() -> None:
     paced = simple()
     visit(paced, MIDNIGHT, MIDNIGHT)
     for delay, due_in in ((1.0, 1.0), (10.0, 10.0), (0.0, 1.0)):
-        paced.options = replace(OPTIONS, delay=delay)
+        paced.options = OPTIONS | HostOptions(delay=delay)
         paced.host.update_limits(None)
         assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + due_in
 
@@ -142,12 +138,12 @@ def test_other_delay_learnt_later_counts_from_the_last_visit() -> None:
 def test_delay_of_a_visit_does_not_count_for_one_elsewhere() -> None:
     """What the store says of the later visit counts, with the delay that held there."""
     paced = simple()
-    paced.options = replace(OPTIONS, delay=10.0)
+    paced.options = OPTIONS | HostOptions(delay=10.0)
     paced.host.update_limits(None)
     visit(paced, MIDNIGHT, MIDNIGHT)
     paced.host.merge(HostState(last_visit_at=MIDNIGHT + 100, next_allowed_at=MIDNIGHT + 101))
     assert paced.host.snapshot().next_allowed_at == MIDNIGHT + 101
-    paced.options = replace(OPTIONS, delay=0.0)
+    paced.options = OPTIONS | HostOptions(delay=0.0)
     paced.host.update_limits(None)
     assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + 101
 
@@ -180,7 +176,7 @@ def test_blocks_hold_for_those_they_name() -> None:
 
 def test_open_serial_turn_ends_no_sooner_than_now() -> None:
     """What is told of the next start counts its delay from now on, and no quota twice."""
-    paced = simple(replace(OPTIONS, delay=5.0, rate=Rate(2, 60.0)))
+    paced = simple(OPTIONS | HostOptions(delay=5.0, rate=Rate(2, 60.0)))
     turn = PacedTurn(paced)
     Places(Permits(1), Permits(1)).move(turn, BEGIN)
     paced.host.begin(turn, MIDNIGHT)
@@ -235,7 +231,7 @@ def test_what_is_not_worth_waiting_with(
 @pytest.mark.parametrize("at", [MIDNIGHT + HOUR, MIDNIGHT + 2 * HOUR - 2.0])
 def test_hours_that_are_open_refuse_no_page_for_a_delay_or_a_quota(at: float) -> None:
     """Unless the hours are over by the time the next visit is due."""
-    paced = simple(replace(OPTIONS, delay=30.0, max_block=0.0), NIGHT)
+    paced = simple(OPTIONS | HostOptions(delay=30.0, max_block=0.0), NIGHT)
     visit(paced, at, at)
     error = paced.host.unavailable(paced, at, ahead=False)
     assert (error is None) is (at == MIDNIGHT + HOUR)
@@ -269,7 +265,7 @@ def test_rank_is_robots_then_priority_then_arrival() -> None:
 
 def test_host_is_idle_when_its_politeness_is_served() -> None:
     """Its delay, its block and the failures that make the next block longer, and its quota."""
-    paced = simple(replace(OPTIONS, delay=10.0, rate=Rate(5, 60.0)))
+    paced = simple(OPTIONS | HostOptions(delay=10.0, rate=Rate(5, 60.0)))
     host = paced.host
     assert host.may_drop(paced, MIDNIGHT, is_saved=False)
     visit(paced, MIDNIGHT, MIDNIGHT)
@@ -303,7 +299,7 @@ def test_delay_learnt_after_the_visit_is_served_too() -> None:
     ("asked", "other", "may_it"),
     [
         (NOTHING_ASKED, (OPTIONS, NOTHING_ASKED), True),
-        (NOTHING_ASKED, (replace(OPTIONS, delay=0.0), NOTHING_ASKED), False),
+        (NOTHING_ASKED, (OPTIONS | HostOptions(delay=0.0), NOTHING_ASKED), False),
         (Asked(crawl_delay=5.0), (OPTIONS, NOTHING_ASKED), False),
         (Asked(crawl_delay=5.0), (OPTIONS, Asked(crawl_delay=4.0)), False),
         (Asked(crawl_delay=5.0), (OPTIONS, Asked(crawl_delay=5.0)), True),

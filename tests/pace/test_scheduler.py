@@ -45,7 +45,7 @@ HOUR = 3600.0
 async def test_instants_of_a_host(delay: float, slots: int, takes: float, starts: list[float]) -> None:
     """Each turn starts at the instant that delay, slots and responses leave, and in the order of arrival."""
     bench = Bench()
-    paced = bench.origin(delay=delay, concurrency=slots)
+    paced = bench.origin(delay=delay, concurrency_per_host=slots)
     await asyncio.gather(*bench.visits(paced, "a", "b", "c", "d", takes=takes))
     assert bench.starts == list(zip(starts, "abcd", strict=True))
 
@@ -413,7 +413,7 @@ async def test_block_too_long_refuses_all_turns() -> None:
 async def test_block_that_comes_while_a_permit_is_awaited() -> None:
     """It counts when the permit is free at last: the block is waited out."""
     bench = Bench(concurrency=1)
-    paced = bench.origin(concurrency=2)
+    paced = bench.origin(concurrency_per_host=2)
     robots = await bench.open(paced, ahead=True)
     held = await bench.open(bench.origin("b.example"))
     waiting = bench.visits(paced, "b")
@@ -462,7 +462,7 @@ async def test_quota_is_not_taken_for_the_end_of_the_hours() -> None:
 async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
     """While a turn is granted and has not begun, the next start under a quota is still at a known instant."""
     bench = Bench()
-    paced = bench.origin(delay=0.0, concurrency=2, rate=Rate(1, 10.0))
+    paced = bench.origin(delay=0.0, concurrency_per_host=2, rate=Rate(1, 10.0))
     await bench.visit("first", paced)
     turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
@@ -479,7 +479,7 @@ async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
 async def test_one_turn_tries_after_an_outage() -> None:
     """The others wait for its outcome: an answer lets all go, another outage of a host that is given up none."""
     bench = Bench()
-    paced = bench.origin(delay=0.0, concurrency=5, give_up_after=0.0)
+    paced = bench.origin(delay=0.0, concurrency_per_host=5, give_up_after=0.0)
     await bench.visit("a", paced, outage="it refuses connections")
     with pytest.raises(HostUnavailableError, match="refuses"):
         await bench.visit("b", paced)
@@ -605,7 +605,7 @@ async def test_nested_turn_is_an_error() -> None:
 async def test_nested_turn_with_a_slot_to_spare() -> None:
     """Where another slot is free, a second turn inside the first is no deadlock."""
     bench = Bench()
-    paced = bench.origin(concurrency=2)
+    paced = bench.origin(concurrency_per_host=2)
     outer, inner = PacedTurn(paced), PacedTurn(paced)
     await bench.begin(outer)
     await bench.begin(inner)

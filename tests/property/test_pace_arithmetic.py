@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.pace.bench import OPTIONS, answered
 
-from robotgate.options import Rate
+from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
 from robotgate.pace.spacing import Asked, joined, opens_at
 from robotgate.pace.state import GOOD_BELOW, HostState, merged
@@ -86,7 +86,7 @@ def test_quota_is_kept_in_every_stretch_and_no_start_waits_for_nothing(
 def host_in(state: HostState) -> PacedOrigin:
     """The one origin of a host in this state."""
     host = Host("a.example")
-    paced = PacedOrigin(Origin("http", "a.example", 80), host, replace(OPTIONS, delay=0.0))
+    paced = PacedOrigin(Origin("http", "a.example", 80), host, OPTIONS | HostOptions(delay=0.0))
     host.origins += (paced,)
     host.update_limits(None)
     host.restore(state)
@@ -96,7 +96,7 @@ def host_in(state: HostState) -> PacedOrigin:
 def set_delay(paced: PacedOrigin, delay: float, *, slots: int = 1) -> None:
     """Have the site ask for a delay, and the operator permit so many slots."""
     paced.asked = Asked(crawl_delay=delay)
-    paced.options = replace(paced.options, concurrency=slots)
+    paced.options = paced.options | HostOptions(concurrency_per_host=slots)
     paced.host.update_limits(None)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,7 +27,7 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.options import Rate
+from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
@@ -38,7 +38,6 @@ from robotgate.testing import VirtualTimeLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from robotgate.options import HostOptions
     from robotgate.pace.host import Host
     from robotgate.pace.scheduler import Scheduler
 
@@ -55,14 +54,13 @@ delays = st.sampled_from([0.0, 0.0, 1.0, 7.5])
 rates = st.sampled_from([None, None, Rate(1, 4.0), Rate(2, 10.0), Rate(3, 60.0)])
 hours = st.sampled_from([(), (), (VisitTime(0, 1),), (VisitTime(2, 4),), (VisitTime(3, 1439),)])
 options = st.builds(
-    replace,
-    st.just(OPTIONS),
+    HostOptions,
     delay=delays,
     rate=rates,
-    concurrency=st.sampled_from([1, 1, 1, 2, 3]),
+    concurrency_per_host=st.sampled_from([1, 1, 1, 2, 3]),
     max_block=st.sampled_from([0.0, 60.0, 300.0]),
     give_up_after=st.sampled_from([0.0, 2.5, 60.0, math.inf]),
-)
+).map(OPTIONS.__or__)
 asked = st.builds(Asked, crawl_delay=st.sampled_from([None, None, 0.5, 5.0]), visit_times=hours) | st.just(
     NOTHING_ASKED
 )
@@ -166,12 +164,14 @@ class HostLaw:
     @property
     def delay(self) -> float:
         """The longest that holds for one of its origins."""
-        return max(max(paced.options.delay, paced.asked.delay) for paced in self.host.origins)
+        return max(max(paced.options["delay"], paced.asked.delay) for paced in self.host.origins)
 
     @property
     def slots(self) -> int:
         """Turns that may be open at once."""
-        return min([paced.options.concurrency for paced in self.host.origins] + [self.max_slots or 99])
+        return min(
+            [paced.options["concurrency_per_host"] for paced in self.host.origins] + [self.max_slots or 99]
+        )
 
     @property
     def waiting(self) -> list[Visitor]:
@@ -190,7 +190,7 @@ class HostLaw:
 
     def note_quotas(self) -> None:
         """Other options hold."""
-        rates = {paced.options.rate for paced in self.host.origins if paced.options.rate is not None}
+        rates = limits(paced.options["rate"] for paced in self.host.origins)
         self.quotas = {rate: self.quotas.get(rate, len(self.starts)) for rate in rates}
 
     def due_at(self, paced: PacedOrigin, *, ahead: bool, strictly: bool) -> float:
@@ -229,7 +229,7 @@ class HostLaw:
 
     def is_closed_to(self, paced: PacedOrigin, now: float) -> bool:
         """Whether an origin's turns are refused, robots.txt included."""
-        max_block = paced.options.max_block
+        max_block = paced.options["max_block"]
         longest = max(self.blocked_until_at, paced.operator_until_at) - now
         return longest > max_block or self.outages.refuses(paced.origin.text, at=now, max_block=max_block)
 
@@ -438,7 +438,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         elif isinstance(error, HostUnavailableError):
             due_at = self.soonest_at(visitor)
             opens_at = due_at if visitor.turn.ahead else within(paced.asked.visit_times, due_at)
-            is_over = due_at < opens_at and opens_at > now + paced.options.max_block - GRAIN
+            is_over = due_at < opens_at and opens_at > now + paced.options["max_block"] - GRAIN
             assert is_over or law.is_closed_to(paced, now), f"{visitor.number} was refused at {now}: {error}"
         else:
             assert isinstance(error, TooSoonError), error
@@ -667,7 +667,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             began_at=visitor.began_at,
             at=self.now,
             retry_at=after.retry_at,
-            give_up_after=visitor.paced.options.give_up_after,
+            give_up_after=visitor.paced.options["give_up_after"],
             is_silence=is_silence,
         )
         assert wrong is None, wrong
@@ -770,7 +770,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def change_options(self, where: int, given: HostOptions, *, keeps: bool) -> None:
         """The operator wants other options."""
         paced = self.pick_origin(where)
-        paced.options = replace(given, rate=paced.options.rate) if keeps else given
+        paced.options = given | HostOptions(rate=paced.options["rate"]) if keeps else given
         self.law_of(paced).note_quotas()
         self.run(partial(self.scheduler.update_limits, paced.host))
 
@@ -862,7 +862,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             law.host.is_wanted = False
             for paced in law.host.origins:
                 paced.operator_until_at = 0.0
-                paced.options = replace(OPTIONS, delay=paced.options.delay, concurrency=9)
+                paced.options = OPTIONS | HostOptions(delay=paced.options["delay"], concurrency_per_host=9)
             law.note_quotas()
             self.run(partial(self.scheduler.update_limits, law.host))
         self.wait(2 * DAY)

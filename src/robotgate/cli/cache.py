@@ -30,7 +30,7 @@ from robotgate.cli import common, output
 from robotgate.cli.files import replaced
 from robotgate.cli.lists import open_input, read_lines
 from robotgate.cli.transfer import Import, exported, in_batches
-from robotgate.options import HostOptions
+from robotgate.options import DEFAULTS
 from robotgate.rules.grammar import product_token
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from robotgate.stores.base import Catalogue, OwnStore
 
-_DEFAULT_OPTIONS: Final = HostOptions()
-"""The options of a gate that is given none. ACCESS is computed with them."""
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
@@ -373,7 +371,7 @@ async def listed(store: OwnStore) -> AsyncIterator[tuple[str, RobotsRecord | Non
 
 
 def _access(record: RobotsRecord, token: str, now: float) -> str:
-    ruling = ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now)
+    ruling = ruling_of(record, token=token, options=DEFAULTS, now=now)
     return ruling.access.value
 
 

@@ -20,7 +20,7 @@ from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.lists import check_url
 from robotgate.cli.rows import Outcome, row_of
-from robotgate.options import HostBlocks, HostOptions
+from robotgate.options import DEFAULTS, HostBlocks, HostOptions
 from robotgate.rules.grammar import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import OperatorBlock
@@ -181,7 +181,7 @@ async def why(
     record = records[0] if records else None
     checked, asked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored"), None
     if record is not None:
-        options = HostOptions(delay=delay, status_policy=status_policy)
+        options = DEFAULTS | HostOptions(delay=delay, status_policy=status_policy)
         ruling = ruling_of(record, token=name, options=options, now=now)
         verdict, stored_at = ruling.verdict(target, now=now), record.fetched_at
         checked = check.Checked(url=checked.url, verdict=verdict, body=record.body, stored_at=stored_at)

@@ -151,7 +151,7 @@ class SiteCache:
 
     def ruling(self, site: Site, now: float) -> Ruling | None:
         """Return the last known ruling, expired or not. One that was dropped is made from the record, and not kept."""
-        if site.ruling is not None or site.record is None or site.options.ignore_robots:
+        if site.ruling is not None or site.record is None or site.options["ignore_robots"]:
             return site.ruling
         return self._ruling_of(site.record, site, now)
 
@@ -171,7 +171,7 @@ class SiteCache:
         ruling = self.fresh(site)
         if ruling is not None:
             return ruling
-        if not site.options.ignore_robots:
+        if not site.options["ignore_robots"]:
             unkept = (await self._ask(site, route)).unkept
             if unkept is not None:
                 return self._ruling_of(unkept, site, self.scheduler.now())
@@ -234,7 +234,7 @@ class SiteCache:
         ruling = self._ruling_of(record, site, self.scheduler.now())
         if site.record is not record:
             site.record, site.since = record, None
-        if site.options.ignore_robots:
+        if site.options["ignore_robots"]:
             return ruling
         asked = NOTHING_ASKED if ruling.reason is Reason.DELAY_TOO_LONG else ruling.asked
         if site.asked != asked:
@@ -255,7 +255,7 @@ class SiteCache:
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
         recheck, record, host = self.recheck, site.record, site.host
-        if recheck is None or record is None or site.options.ignore_robots:
+        if recheck is None or record is None or site.options["ignore_robots"]:
             return
         # Not counted since the rules were learnt: this visit is the first that counts.
         visits, size = site.since = site.since or (host.visits - 1, host.bytes_read - bytes_read)
@@ -494,7 +494,7 @@ class SiteCache:
         for site in sites:
             site.options = self.overrides.options(site.origin.host)
         for site in sites:
-            if site.options.ignore_robots or site.record is None:
+            if site.options["ignore_robots"] or site.record is None:
                 site.drop_ruling()
                 site.asked = NOTHING_ASKED
             else:
@@ -562,7 +562,7 @@ class SiteCache:
             if site.ready_until_at > LONG_AGO:
                 site.ready_until_at = LONG_AGO
                 self._are_warm = True
-            elif site.record is not None and not site.options.ignore_robots:
+            elif site.record is not None and not site.options["ignore_robots"]:
                 site.drop_ruling()
         if self._to_look_at or self._are_warm:
             self._cooling.set(COOL_DOWN_PAUSE if self._to_look_at else COOL_DOWN_DELAY)

@@ -414,7 +414,7 @@ class PageFetcher:
         else:
             return None
         next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
-        is_too_long = max(pause, site.host.blocked_until_at - now) > site.options.max_block
+        is_too_long = max(pause, site.host.blocked_until_at - now) > site.options["max_block"]
         return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
 
     def close(self) -> None:

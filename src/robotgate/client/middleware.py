@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -84,19 +85,21 @@ def log_unread(turn: PageTurn) -> None:
 class GateMiddleware:
     """Judges and paces every hop, and every attempt, of every request of a session."""
 
-    def __init__(self, identity: Identity, *, max_wait: float | None, timeout: float | None) -> None:
-        self.turns: Turns | None = None
-        """Set while the gate is open."""
+    def __init__(self, identity: Identity, turns: Turns, *, max_wait: float | None) -> None:
+        self.turns = turns
         self._identity = identity
-        # A turn has to come within the total timeout of its request, which aiohttp does not tell a middleware.
-        if timeout:
-            max_wait = timeout if max_wait is None else min(timeout, max_wait)
-        self._max_wait = max_wait
+        self._max_wait, self._priority = max_wait, 0
         self.fetches: dict[asyncio.Task[object] | None, Attempt] = {}
         """By task, the attempt of a `gate.fetch` that it makes."""
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._timer = Timer(self._look_at_responses)
+
+    def with_options(self, *, max_wait: float | None, priority: int) -> GateMiddleware:
+        """A middleware for another session. It shares with this one what is open: a request may pass through both."""
+        other = copy(self)
+        other._max_wait, other._priority = max_wait, priority
+        return other
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
@@ -109,7 +112,7 @@ class GateMiddleware:
             whatever aiohttp and its connector raise, for a proxy that cannot be reached, too.
         """
         turns = self.turns
-        if turns is None:
+        if turns.pages is None:
             raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
         requests = self._requests
         earlier = requests.get(request)
@@ -141,7 +144,7 @@ class GateMiddleware:
             # waited again.
             turn = earlier
         elif fetch is None:
-            turn = turns.make(url, 0, self._max_wait, route)
+            turn = turns.make(url, self._priority, self._max_wait, route)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
@@ -186,7 +189,7 @@ class GateMiddleware:
             if self._timer.fires_at == math.inf:
                 self._timer.set(LOOK_DELAY)
         if fetch is not None:
-            if self.turns is None:
+            if self.turns.pages is None:
                 # The session was passed in, and stays open when the gate is closed.
                 response.close()
                 raise GateClosedError
@@ -218,7 +221,6 @@ class GateMiddleware:
 
     def close(self) -> None:
         """Break off what `gate.fetch` reads: its callers get `GateClosedError`."""
-        self.turns = None
         self._timer.cancel()
         for unread in self._open_responses():
             if unread.is_of_fetch:

@@ -123,8 +123,8 @@ class Dashboard:
         Raises:
             GateClosedError: the gate is not open.
         """
-        turns = self._gate.middleware.turns
-        if turns is None:
+        turns = self._gate._turns
+        if turns.pages is None:
             raise GateClosedError
         stats = await self._survey.update(turns, self._queries, query)
         values = self._notes.tally.values(stats)
@@ -201,8 +201,7 @@ class Dashboard:
         return response
 
     async def _robots(self, request: web.Request) -> web.Response:
-        turns = self._gate.middleware.turns
-        site = None if turns is None else turns.sites.get(request.query.get("host", ""))
+        site = self._gate._turns.sites.get(request.query.get("host", ""))
         if site is None or site.record is None:
             raise web.HTTPNotFound(text="No robots.txt of this origin is in memory.")
         lines = readable(site.record.body).splitlines()
@@ -212,8 +211,8 @@ class Dashboard:
     # What the buttons do.
 
     async def _change(self, request: web.Request) -> web.Response:
-        turns = self._gate.middleware.turns
-        if turns is None:
+        turns = self._gate._turns
+        if turns.pages is None:
             raise web.HTTPConflict(text="The gate is not open.")
         try:
             asked = json.loads(await request.read())

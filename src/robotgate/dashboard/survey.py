@@ -142,7 +142,7 @@ class Survey:
             known = [
                 site
                 for site in sites
-                if site.ruling is not None or (site.record is not None and not site.options.ignore_robots)
+                if site.ruling is not None or (site.record is not None and not site.options["ignore_robots"])
             ]
             for ranking in rankings.values():
                 ranking.add(known, now)

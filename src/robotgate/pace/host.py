@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
+from robotgate.options import limits
 from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
     BLOCKING_STATUSES,
@@ -238,10 +239,10 @@ class Host(HostPlaces):
             max_slots: connections that the connector opens to one host at most; None: no such limit.
         """
         origins = self.origins
-        slots = min((paced.options.concurrency for paced in origins), default=1)
+        slots = min((paced.options["concurrency_per_host"] for paced in origins), default=1)
         self.slots = slots if max_slots is None else min(slots, max_slots)
-        self.heeds_latency = any(paced.options.latency_factor for paced in origins)
-        rates = list(dict.fromkeys(paced.options.rate for paced in origins if paced.options.rate is not None))
+        self.heeds_latency = any(paced.options["latency_factor"] for paced in origins)
+        rates = limits(paced.options["rate"] for paced in origins)
         if self.window is not None:
             self.window.change(rates)
         elif rates:
@@ -253,8 +254,8 @@ class Host(HostPlaces):
         delay, latency = 0.0, self.latency or 0.0
         for paced in self.origins:
             options = paced.options
-            slowness = min(options.latency_factor * latency, options.max_delay, MAX_LATENCY_DELAY)
-            delay = max(delay, options.delay, paced.asked.delay, slowness)
+            slowness = min(options["latency_factor"] * latency, options["max_delay"], MAX_LATENCY_DELAY)
+            delay = max(delay, options["delay"], paced.asked.delay, slowness)
         if delay < self.visit_delay:
             # A shorter one does not count for the gap that follows the visit.
             self.next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
@@ -365,7 +366,7 @@ class Host(HostPlaces):
 
     def unavailable(self, paced: PacedOrigin, now: float, *, ahead: bool) -> HostUnavailableError | None:
         """Return the error for a request that should not wait; None if it may."""
-        name, patience = paced.origin.host, paced.options.max_block
+        name, patience = paced.origin.host, paced.options["max_block"]
         circuit = paced.circuit
         if circuit.retry_at - now > (CLOCK_GRAIN if circuit.is_gone else max(patience, CLOCK_GRAIN)):
             return HostUnavailableError(name, circuit.retry_at - now, paced.outage)
@@ -498,7 +499,7 @@ class Host(HostPlaces):
             began_at=turn.began_at,
             now=now,
             jitter=jitter,
-            give_up_after=paced.options.give_up_after,
+            give_up_after=paced.options["give_up_after"],
         )
         if paced.circuit.outages == known.outages:
             return False

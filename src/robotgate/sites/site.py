@@ -186,7 +186,7 @@ def ruling_of(
     Args:
         compiler: makes the rules of a file for the token.
     """
-    position, fresh_until_at = standing(record, options.status_policy, now)
+    position, fresh_until_at = standing(record, options["status_policy"], now)
     reason, rules = None, WITHOUT_RULES.get(position)
     if rules is not None:
         reason = REASONS[position] if is_answered(record) else Reason.ROBOTS_TXT_UNREACHABLE
@@ -197,13 +197,13 @@ def ruling_of(
     # Most sites ask for nothing, and share one object that says so.
     if crawl_delay is not None or rate is not None or visit_times:
         written = asked = Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
-        if not options.obey_crawl_delay:
+        if not options["obey_crawl_delay"]:
             asked = replace(asked, crawl_delay=None, request_rate=None)
-        if not options.obey_visit_time:
+        if not options["obey_visit_time"]:
             asked = replace(asked, visit_times=())
     max_delay = None
-    if asked.delay > options.max_delay:
-        reason, rules, max_delay = Reason.DELAY_TOO_LONG, DENY_ALL, options.max_delay
+    if asked.delay > options["max_delay"]:
+        reason, rules, max_delay = Reason.DELAY_TOO_LONG, DENY_ALL, options["max_delay"]
     return Ruling(
         origin=record.origin,
         record=record,
@@ -221,9 +221,9 @@ def ruling_of(
 def is_closed_unread(site: Site, now: float) -> bool:
     """Whether a site is closed now only because its robots.txt cannot be read. No rules are read."""
     record, options = site.record, site.options
-    if record is None or is_answered(record) or options.ignore_robots or not is_fresh(record, now):
+    if record is None or is_answered(record) or options["ignore_robots"] or not is_fresh(record, now):
         return False
-    return standing(record, options.status_policy, now)[0] is Standing.CLOSED
+    return standing(record, options["status_policy"], now)[0] is Standing.CLOSED
 
 
 def refresh_at(record: RobotsRecord, recheck: Recheck | None) -> float:

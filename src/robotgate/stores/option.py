@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from robotgate.clock import Clock
     from robotgate.stores.base import OwnStore
 
-StoreOption: TypeAlias = "Store | str | os.PathLike[str] | None"
+StoreOption: TypeAlias = Store | str | os.PathLike[str] | None
 
 
 def open_store(store: StoreOption, *, clock: Clock, patience: float = PATIENCE) -> OwnStore | None:

@@ -150,7 +150,7 @@ async def test_limit_per_host_of_a_connector_bounds_the_slots() -> None:
         make_gate(session=session, delay=0.0, concurrency_per_host=5) as gate,
     ):
         learn(gate, "a")
-        gate.override("a.example", HostOverride(concurrency=4))
+        gate.override("a.example", HostOverride(concurrency_per_host=4))
         await asyncio.gather(*(crowd.visit(gate, "a") for _ in range(6)))
     assert crowd.most == 2
 
@@ -162,7 +162,7 @@ async def test_override_lowers_the_slots_while_turns_are_open() -> None:
         tasks = [asyncio.create_task(visit(gate, takes=10.0)) for _ in range(6)]
         await sleep_until(5.0)
         assert gate.host(PAGE).open_turns == 3
-        gate.override("a.example", HostOverride(concurrency=1))
+        gate.override("a.example", HostOverride(concurrency_per_host=1))
         assert gate.host(PAGE).open_turns == 3
         assert await asyncio.gather(*tasks) == [0.0, 1.0, 2.0, 13.0, 24.0, 35.0]
 
@@ -173,7 +173,7 @@ async def test_override_raises_the_slots_at_once() -> None:
         learn(gate, "a")
         tasks = [asyncio.create_task(visit(gate, takes=10.0)) for _ in range(5)]
         await sleep_until(5.0)
-        gate.override("*", HostOverride(concurrency=3))
+        gate.override("*", HostOverride(concurrency_per_host=3))
         assert await asyncio.gather(*tasks) == [0.0, 5.0, 5.0, 10.0, 15.0]
 
 

@@ -21,7 +21,7 @@ from tests.paced import (
     visit,
 )
 
-from robotgate import NO_RATE, Answer, GateClosedError, HostOverride, HostUnavailableError
+from robotgate import Answer, GateClosedError, HostOverride, HostUnavailableError, Rate
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def test_rules_that_expire_cost_no_visit() -> None:
         assert gate.host(PAGE).visits == 4
 
 
-@pytest.mark.parametrize("meanwhile", [NO_RATE, (1, 10)])
+@pytest.mark.parametrize("meanwhile", [Rate.UNLIMITED, (1, 10)])
 async def test_quota_outlives_an_override(meanwhile: tuple[int, float]) -> None:
     """What was counted counts when the quota is back."""
     async with make_gate(delay=0, rate=(2, 100)) as gate:

@@ -112,7 +112,7 @@ async def test_everything_changes_within_a_turn() -> None:
             await settle()
             gate.override("a.example", HostOverride(delay=30.0))
             gate.block("a.example", 50.0)
-            gate.override("a.example", HostOverride(concurrency=3, delay=0.0))
+            gate.override("a.example", HostOverride(concurrency_per_host=3, delay=0.0))
             await asyncio.sleep(2.0)
             gate.override("a.example", HostOverride(delay=5.0, rate=(2, 20)))
             gate.unblock("a.example")

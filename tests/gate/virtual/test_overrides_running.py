@@ -85,7 +85,7 @@ async def test_concurrency_grows_while_tasks_wait() -> None:
         gate.learn(SITE, b"")
         tasks = [asyncio.create_task(visit(gate, takes=10.0)) for _ in range(5)]
         await asyncio.sleep(5.0)
-        gate.override(HOST, HostOverride(concurrency=3))
+        gate.override(HOST, HostOverride(concurrency_per_host=3))
         assert await asyncio.gather(*tasks) == [0.0, 5.0, 6.0, 10.0, 15.0]
 
 
@@ -215,7 +215,7 @@ async def test_most_specific_wins_field_by_field() -> None:
     async with make_gate(delay=1.0, rate=(9, 9)) as gate:
         gate.override("*", HostOverride(delay=2.0, latency_factor=3.0))
         gate.override("*.example.org", HostOverride(delay=3.0))
-        gate.override("*.www.example.org", HostOverride(concurrency=2))
+        gate.override("*.www.example.org", HostOverride(concurrency_per_host=2))
         gate.override("a.www.example.org", HostOverride(delay=5.0))
         delays = {
             "http://a.www.example.org/": 5.0,

@@ -81,7 +81,7 @@ async def test_who_waits_for_whom(policy: PaceKey, urls: list[str], starts: list
 async def test_strictest_binds_all_who_are_paced_together() -> None:
     """One asks for five seconds, the other for nothing; one may have three at once, the other one."""
     fetcher = scripted({SITE: asks("Crawl-delay: 5")})
-    overrides = {"b.example": HostOverride(concurrency=1)}
+    overrides = {"b.example": HostOverride(concurrency_per_host=1)}
     gate = make_gate(fetcher, pace_key=lambda _url: "all", concurrency_per_host=3, overrides=overrides)
     async with gate:
         await gate.allowed(PAGE)

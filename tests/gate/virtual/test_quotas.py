@@ -23,7 +23,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import NO_RATE, HostOverride, TooSoonError
+from robotgate import HostOverride, Rate, TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +96,7 @@ async def test_total_rate_counts_robots_txt() -> None:
 
 async def test_override_of_the_rate() -> None:
     """Stricter for one host, none at all for another."""
-    overrides = {"a.example": HostOverride(rate=(1, 30)), "b.example": HostOverride(rate=NO_RATE)}
+    overrides = {"a.example": HostOverride(rate=(1, 30)), "b.example": HostOverride(rate=Rate.UNLIMITED)}
     async with make_gate(rate=(2, 20), overrides=overrides) as gate:
         for host in "abc":
             gate.learn(f"http://{host}.example/", b"")
@@ -112,7 +112,7 @@ async def test_rate_changed_while_running() -> None:
         await asyncio.sleep(10)
         gate.override("a.example", HostOverride(rate=(2, 30)))
         await asyncio.sleep(40)
-        gate.override("a.example", HostOverride(rate=NO_RATE))
+        gate.override("a.example", HostOverride(rate=Rate.UNLIMITED))
         assert await asyncio.gather(*tasks) == [0.0, 1.0, 2.0, 31.0, 32.0, 50.0]
 
 
@@ -131,7 +131,7 @@ async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[
 
 async def test_cancelled_waiters_cost_no_quota() -> None:
     """Neither the host's nor the total."""
-    overrides = {"b.example": HostOverride(rate=NO_RATE)}
+    overrides = {"b.example": HostOverride(rate=Rate.UNLIMITED)}
     async with make_gate(rate=(2, 100), total_rate=(3, 100), overrides=overrides) as gate:
         gate.learn(PAGE, b"")
         gate.learn(OTHER, b"")

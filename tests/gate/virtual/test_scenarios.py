@@ -480,7 +480,7 @@ OPERATOR: Final = [
         GateOptions(delay=0.0),
         comers("a", "b", "c", takes=10.0),
         [(0.0, "a"), (3.0, "b"), (10.0, "c")],
-        acts=((3.0, lambda gate: gate.override("a.example", HostOverride(concurrency=2))),),
+        acts=((3.0, lambda gate: gate.override("a.example", HostOverride(concurrency_per_host=2))),),
     ),
     Scenario(
         "a host of one's own: no robots.txt, no delay",

@@ -44,5 +44,5 @@ async def test_fewer_slots_hold_a_turn_that_is_about_to_begin() -> None:
         await settle()
         loop = asyncio.get_running_loop()
         # It is granted at this instant, by a timer that was set before.
-        loop.call_at(1.0, gate.override, "a.example", HostOverride(concurrency=1))
+        loop.call_at(1.0, gate.override, "a.example", HostOverride(concurrency_per_host=1))
         assert (await holding, await waiting) == (0.0, 11.0)

@@ -283,7 +283,9 @@ def _set_defaults(settings: BaseSettings, gate: RobotGate) -> None:
     settings.set("USER_AGENT", gate.headers["User-Agent"], _PRIORITY)
     options = settings.getdict("ROBOTGATE_OPTIONS")
     overrides = options.get("overrides", {}).values()
-    per_host = [options.get("concurrency_per_host", 1), *(each.concurrency or 1 for each in overrides)]
+    per_host = [
+        given.get("concurrency_per_host", 1) for given in (options, *(each.given for each in overrides))
+    ]
     # The gate limits the requests that are sent. These limit the requests that wait: per host as many as may be sent at
     # once, and as many hosts as the gate serves at once.
     settings.set("CONCURRENT_REQUESTS_PER_DOMAIN", max(per_host), _PRIORITY)

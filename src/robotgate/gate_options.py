@@ -1,0 +1,125 @@
+"""The options of a `RobotGate`. Those of `robotgate.options.PaceOptions` are among them."""
+
+# Without `from __future__ import annotations`: the constructor's signature is made from these annotations.
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Final, cast
+
+import aiohttp
+
+from robotgate.client.robots import Fetcher
+from robotgate.clock import Clock
+from robotgate.identity import Signer
+from robotgate.options import (
+    HOST_OPTIONS,
+    MAX_HOSTS,
+    HostOptions,
+    HostOverride,
+    Option,
+    PaceOptions,
+    Recheck,
+    check_bool,
+    check_count,
+    check_kind,
+    check_options,
+    check_rate,
+    check_seconds,
+    options_of,
+    unless_none,
+)
+from robotgate.rules.parser import Dialect
+from robotgate.stores.option import StoreOption
+from robotgate.urls import PaceKey, PaceKeyPolicy
+
+MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
+
+
+class GateOptions(PaceOptions, total=False):
+    """The options of a `RobotGate`, for functions that pass them on: all but `agent` and `contact`."""
+
+    total_rate: Annotated[tuple[int, float] | None, Option(None, check_rate)]
+    """As `rate`, for the requests to all hosts together, those for robots.txt included."""
+    concurrency: Annotated[int, Option(256, check_count)]
+    """Open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`."""
+    robots_concurrency: Annotated[int, Option(256, check_count)]
+    """Open requests for robots.txt over all hosts."""
+    max_wait: Annotated[float | None, Option(None, partial(unless_none, check_seconds))]
+    """Seconds a turn may wait; None waits as long as it takes, 0 not at all."""
+    pace_key: Annotated[PaceKeyPolicy, Option(PaceKey.HOST)]
+    """What is paced together: the requests to one host, to one origin, to one registrable domain (extra ``psl``), or to
+    the origins for which a function of yours returns the same text."""
+    overrides: Annotated[Mapping[str, HostOverride], Option(MappingProxyType({}))]
+    """Options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``."""
+    dialect: Annotated[Dialect, Option(Dialect.RFC9309, partial(check_kind, kind=Dialect))]
+    """The standard by which each robots.txt is read. `Dialect.CLASSIC` knows no Crawl-delay; give a `delay`. Stores
+    keep files as they were served, so gates of both may share one."""
+    recheck: Annotated[Recheck | None, Option(None, partial(check_kind, kind=Recheck | None))]
+    """When a robots.txt is requested again before its age requires it: after so many visits to its host, so many
+    seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its lifetime the
+    next use of the site requests it again in the background."""
+    allow_private_addresses: Annotated[bool, Option(default=False, check=check_bool)]
+    """Whether ``localhost`` and addresses that no public site has may be fetched from, whether they are in the URL or
+    its name resolves to them."""
+    purposes: Annotated[Collection[str], Option(frozenset())]
+    """What you do with pages, as ``{"search", "ai_train"}``; the names are those of `robotgate.preferences.Purpose`. A
+    URL whose robots.txt disallows one of them is refused by `DisallowedError`, and a `fetch` whose response does raises
+    `PreferenceError` in place of the body. Needs the extra ``preferences``. By default no preference refuses
+    anything."""
+    tdmrep: Annotated[bool, Option(default=False, check=check_bool)]
+    """Whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, in a turn of the host ahead of
+    the page, and keeps it as it does robots.txt, for `Response.preferences`. Needs the extra ``preferences``."""
+    token: Annotated[str | None, Option(None)]
+    """The product token (RFC 9309 §2.2.1), when it is not the first word of `agent`."""
+    signer: Annotated[Signer | None, Option(None)]
+    """Signs every request, so that sites can verify whose crawler they see, such as `robotgate.signing.Ed25519Signer`.
+    It serves clients of yours by `Turn.headers`."""
+    session: Annotated[
+        aiohttp.ClientSession | None, Option(None, partial(check_kind, kind=aiohttp.ClientSession | None))
+    ]
+    """An aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of its own.
+    robots.txt is requested with it as well, so through its connector and its proxy, but without its headers, cookies,
+    credentials and middlewares; its connector's limit bounds open requests. Where its class is derived from aiohttp's,
+    only the connector and `trust_env` serve robots.txt. What names resolve to is checked if its connector is a
+    `PublicConnector`. docs/proxies.md lists what else the choice decides."""
+    store: Annotated[StoreOption, Option(None)]
+    """Where rules and host states are kept; by default in the gate's memory only. The path of a file, as ``"cache.db"``
+    or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a restart knows what it
+    knew. It raises once the file cannot be used; for another `when_lost`, or any other option, pass a `SQLiteStore`.
+    The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, makes a `robotgate.stores.redis.RedisStore`
+    in the same way, shared by all gates that are given it; that needs the extra `redis`. Two gates of one process that
+    are given the same path treat each other as two processes: pass both one store instead. A store that was passed in
+    stays yours to close, and gates of one event loop may share it."""
+    max_bytes: Annotated[int, Option(MAX_FETCH_BYTES, check_count)]
+    """The longest body that an awaited `fetch` reads."""
+    max_hosts: Annotated[int, Option(MAX_HOSTS, check_count)]
+    """How many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest are
+    evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses, that cannot be
+    reached just now, or that may not be visited yet."""
+    clock: Annotated[Clock | None, Option(None, partial(check_kind, kind=Clock | None))]
+    """The source of the time."""
+    fetcher: Annotated[Fetcher | None, Option(None, partial(check_kind, kind=Fetcher | None))]
+    """Requests robots.txt files."""
+
+
+GATE_OPTIONS: Final = options_of(GateOptions)
+_DEFAULTS: Final = cast("GateOptions", {name: option.default for name, option in GATE_OPTIONS.items()})
+
+
+def completed(given: GateOptions) -> GateOptions:
+    """The options, with the defaults of those that are not given.
+
+    Raises:
+        TypeError: a name is unknown.
+        OptionError: a value makes no sense; the message names the option.
+    """
+    check_options(GATE_OPTIONS, given)
+    return _DEFAULTS | given
+
+
+def host_options(options: GateOptions) -> HostOptions:
+    """What holds for every host without an override."""
+    return cast(
+        "HostOptions", {name: options.get(name, option.default) for name, option in HOST_OPTIONS.items()}
+    )
