@@ -84,7 +84,7 @@ nitpick_ignore_regex: Final = [
         "py:class",
         r"Awaited|Doors|FetchOptions|Host|Kind\d?|PacedOrigin|PageFetch|PreferenceFile|Route|Ruling|Said|Site|Turns|TurnState",
     ),
-    ("py:class", "_Blocks"),
+    ("py:class", "GateMiddleware|_Blocks"),
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",

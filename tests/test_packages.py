@@ -37,7 +37,7 @@ ORDER: Final = (
 """From the top down. Modules with a place of their own stand apart from their packages: errors and events hold
 verdicts, and what the gate has from `observe.views` is made of its turns."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
-WITH_CIRCLES: Final = {"client", "stores", "lint"}
+WITH_CIRCLES: Final = {"client", "lint"}
 """Packages whose modules name each other both ways in annotations or in functions."""
 FILES: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
