@@ -50,9 +50,9 @@ class Worker(asyncio.TaskGroup):
         try:
             async with self._gate.turn(url) as turn:
                 del self._waiting[url]
-                async with self._session.get(turn.url, allow_redirects=False) as response:
-                    turn.report(response.status, response.headers)
-                    print(response.status, url)  # your own processing goes here
+                async with self._session.get(turn.url, headers=turn.headers(), allow_redirects=False) as page:
+                    turn.report(page.status, page.headers)
+                    print(page.status, url)  # your own processing goes here
         except (ClientError, TimeoutError) as error:
             print(type(error).__name__, url)
         self._waiting.pop(url, None)
@@ -63,7 +63,7 @@ async def main(redis: str, contact: str, lease: float) -> None:
     """Add the URLs of the input to the queue, and work."""
     queue, store = Redis.from_url(redis, decode_responses=True), RedisStore(redis, lease=lease)
     gate, timeout = RobotGate("ExampleWorker/1.0", contact=contact, store=store), ClientTimeout(lease / 2)
-    session = ClientSession(connector=PublicConnector(), headers=gate.headers, timeout=timeout)
+    session = ClientSession(connector=PublicConnector(), timeout=timeout)
     async with queue, aclosing(store), gate, session, Worker(gate, session, queue, lease) as worker:
         worker.create_task(worker.work())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stopping.set)

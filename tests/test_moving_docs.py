@@ -211,6 +211,12 @@ async def _a_turn(case: Case) -> None:
     assert case.gate.host(URL).visits == before + 2
 
 
+async def _names_the_crawler(case: Case) -> None:
+    async with case.gate.turn(URL) as turn:
+        headers: object = eval(case.code, {"turn": turn})
+    assert headers == {"User-Agent": "ExampleBot/1.0", "From": "bot@example.org"}
+
+
 async def _same_store(case: Case) -> None:
     async with eval(case.code, case.names) as other:
         await _visited(case.gate)
@@ -296,8 +302,8 @@ CHECKS: Final[Mapping[str, Check]] = {
     "TooSoonError": _too_soon,
     "gate.wait_time(url)": _says(60.0),
     "gate.host(url).visits": _says(2),
-    "gate.headers": _says({"User-Agent": "ExampleBot/1.0", "From": "bot@example.org"}),
-    'gate.headers["User-Agent"]': _says("ExampleBot/1.0"),
+    "turn.headers()": _names_the_crawler,
+    "gate.token": _says("ExampleBot"),
     "RobotGate(agent, contact=contact, store=store)": _same_store,
     "gate.origins()": _shows_origins,
     "RobotsTxt.parse(body)": _is_made,

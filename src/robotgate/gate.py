@@ -731,7 +731,7 @@ class RobotGate:
         """
         return self._events.subscribe(callback, *kinds, at_once=at_once)
 
-    def meter(self, count: Callable[[Turn, float], object]) -> Callable[[], None]:
+    def _meter(self, count: Callable[[Turn, float], object]) -> Callable[[], None]:
         """Call a function with each turn of a page as it ends, and the seconds since it began: to count many requests.
 
         It is given the `Turn` itself, and no event is made for it: a call costs a tenth of a `TurnBegan` and a
@@ -761,12 +761,12 @@ class RobotGate:
         return self._identity.token
 
     @property
-    def headers(self) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
         """User-Agent and From, which every request has to carry; for clients that are not the gate's own."""
         return dict(self._identity.headers)
 
-    def identify(self, headers: MutableMapping[str, str]) -> None:
-        """Add to a request's headers what is missing of `headers`; for clients that are not the gate's own.
+    def _identify(self, headers: MutableMapping[str, str]) -> None:
+        """Add to a request's headers what is missing of `_headers`; for clients that are not the gate's own.
 
         Args:
             headers: a plain dict, or what the client has; names are compared without case.
@@ -776,7 +776,7 @@ class RobotGate:
         """
         self._identity.complete(headers)
 
-    def sign(self, method: str, url: str | URL) -> dict[str, str]:
+    def _sign(self, method: str, url: str | URL) -> dict[str, str]:
         """The headers that sign a request that is sent now; for clients that are not the gate's own.
 
         They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.

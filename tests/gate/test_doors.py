@@ -104,7 +104,7 @@ async def test_turn_sees_nothing_of_what_its_client_does(
     """A client that follows redirects by itself goes where the gate did not let it."""
     web.serve(ROBOTS, RULES)
     web.redirect(PAGE, "/private")
-    async with gate.turn(PAGE) as turn, session.get(turn.url, headers=gate.headers) as response:
+    async with gate.turn(PAGE) as turn, session.get(turn.url, headers=turn.headers()) as response:
         assert str(response.url) == PRIVATE
     assert gate.host(PAGE).visits == 2
     assert len(web.visits) == 3
@@ -118,7 +118,7 @@ async def test_turn_for_each_hop_is_the_clients_to_take(
     web.redirect(PAGE, "/private")
     async with (
         gate.turn(PAGE) as turn,
-        session.get(turn.url, headers=gate.headers, allow_redirects=False) as response,
+        session.get(turn.url, headers=turn.headers(), allow_redirects=False) as response,
     ):
         turn.report(response.status, response.headers)
     with pytest.raises(DisallowedError):

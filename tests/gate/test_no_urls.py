@@ -70,7 +70,7 @@ DOORS: Final[dict[str, Door]] = {
     "wait_time": lambda gate, url: gate.wait_time(url),
     "learn": lambda gate, url: gate.learn(url, b""),
     "host": lambda gate, url: gate.host(url),
-    "sign": lambda gate, url: gate.sign("GET", url),
+    "sign": lambda gate, url: gate._sign("GET", url),
 }
 
 

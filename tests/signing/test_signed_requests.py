@@ -107,7 +107,7 @@ async def test_page_is_refused_without_the_signature(web: Web, session: aiohttp.
     async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate:
         response = await gate.fetch(PAGE)
         async with gate.turn(PAGE) as turn:
-            assert turn.headers() == gate.headers
+            assert turn.headers() == gate._headers
     assert response.status == 500
     assert not [name for visit in web.visits for name in SIGNED_BY if name in visit.headers]
 
@@ -329,7 +329,7 @@ def test_gate_with_a_signer_of_ones_own(web: Web) -> None:
             return {"X-Signed": f"{method} {url} {now > 0}"}
 
     gate = RobotGate(AGENT, contact=CONTACT, signer=Constant())
-    assert gate.sign("GET", PAGE) == {"X-Signed": f"GET {PAGE} True"}
+    assert gate._sign("GET", PAGE) == {"X-Signed": f"GET {PAGE} True"}
 
 
 async def test_without_the_extra_it_says_what_to_install() -> None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import TYPE_CHECKING, assert_type
 
 import aiohttp
 
@@ -12,6 +12,7 @@ from robotgate import (
     Event,
     HostBlocked,
     HostOverride,
+    Rate,
     Response,
     RobotGate,
     TurnBegan,
@@ -19,6 +20,9 @@ from robotgate import (
     Verdict,
     VerdictRefused,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 URL = "https://example.org/"
 
@@ -59,6 +63,9 @@ async def misspelt(gate: RobotGate) -> None:
     gate.turn(URL, max_waits=3)  # wrong
     RobotGate("ExampleBot/1.0", contact="bot@example.org", dleay=1)  # wrong
     HostOverride(delay="1")  # wrong
+    HostOverride(dealy=1)  # wrong
+    HostOverride(delay=2, rate=Rate(600, 3600), ignore_robots=True)
+    RobotGate("ExampleBot/1.0", contact="bot@example.org", delay="1")  # wrong
 
 
 def on_event(event: Event) -> None:
@@ -83,7 +90,8 @@ def on_three(event: TurnEnded | HostBlocked | VerdictRefused) -> None:
 
 def subscribers(gate: RobotGate, kinds: list[type[Event]]) -> None:
     """A callback takes the kinds that it is subscribed to."""
-    assert_type(gate.subscribe(on_event), "Callable[[], None]")
+    end: Callable[[], None] = gate.subscribe(on_event)
+    end()
     gate.subscribe(on_event, TurnEnded, HostBlocked)
     gate.subscribe(on_event, *kinds, at_once=True)
     gate.subscribe(on_event, TurnEnded, HostBlocked, VerdictRefused, TurnBegan)

@@ -130,7 +130,7 @@ class Dashboard:
         values = self._notes.tally.values(stats)
         message: dict[str, Json] = {
             "now": turns.scheduler.now(),
-            "agent": self._gate.headers["User-Agent"],
+            "agent": self._gate._headers["User-Agent"],
             "controls": self._guard.controls,
             "stats": asdict(stats),
             "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},

@@ -186,7 +186,7 @@ class GateTransport(httpx.AsyncBaseTransport):
         """
         if request.headers.get("User-Agent") == _HTTPX_OWN:
             del request.headers["User-Agent"]
-        self._gate.identify(request.headers)
+        self._gate._identify(request.headers)
         try:
             return await self._send_in_turn(request)
         except RobotGateError as error:
@@ -226,7 +226,7 @@ class GateTransport(httpx.AsyncBaseTransport):
     async def _send(self, request: httpx.Request, turn: PageTurn) -> httpx.Response:
         traced = _TracedRequest(request)
         # The caller's request stays unsigned: httpx copies its headers into the next hop.
-        traced.request.headers.update(self._gate.sign(request.method, turn.url))
+        traced.request.headers.update(self._gate._sign(request.method, turn.url))
         try:
             response = await self._transport.handle_async_request(traced.request)
         except httpx.TransportError as error:

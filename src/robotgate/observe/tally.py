@@ -1,7 +1,7 @@
 """What is counted: the metrics by name, and their values, which are read from the gate when they are collected.
 
 The gate has totals and states (`RobotGate.stats`). Counted here is what it does not have: in one step for each turn
-(`RobotGate.meter`), how requests end and what they take; from events that are rare, refusals and blocks by their cause.
+(`RobotGate._meter`), how requests end and what they take; from rare events, refusals and blocks by their cause.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Tally(ExitStack):
     def start(self) -> None:
         """Count from now on."""
         self.callback(self._gate.subscribe(self._hear, *HEARD, at_once=True))
-        self.callback(self._gate.meter(self._ended))
+        self.callback(self._gate._meter(self._ended))
 
     def _ended(self, turn: Turn, elapsed: float) -> None:
         self._statuses[turn.status] += 1

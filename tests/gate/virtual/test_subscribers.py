@@ -64,7 +64,7 @@ async def test_meter_is_called_with_each_page() -> None:
     """Within the request, with its turn and the seconds it took; not with a robots.txt, nor after its end."""
     counted: list[tuple[int | None, float]] = []
     async with make_gate(scripted({SITE: asks("Disallow: /private")}, latency=0.25)) as gate:
-        remove = gate.meter(lambda turn, elapsed: counted.append((turn.status, elapsed)))
+        remove = gate._meter(lambda turn, elapsed: counted.append((turn.status, elapsed)))
         async with gate.turn(PAGE) as turn:
             turn.report(404)
             await asyncio.sleep(2)
@@ -74,7 +74,7 @@ async def test_meter_is_called_with_each_page() -> None:
         await visit(gate)
         assert len(counted) == 1
         with pytest.raises(OptionError, match="count"):
-            gate.meter(asyncio.sleep)  # type: ignore[arg-type]
+            gate._meter(asyncio.sleep)  # type: ignore[arg-type]
 
 
 async def test_subscriber_of_some_kinds() -> None:

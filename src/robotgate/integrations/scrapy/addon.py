@@ -277,10 +277,10 @@ def _set_defaults(settings: BaseSettings, gate: RobotGate) -> None:
     """
     if _is_chosen(settings, "USER_AGENT"):
         try:
-            gate.identify({"User-Agent": settings["USER_AGENT"]})
+            gate._identify({"User-Agent": settings["USER_AGENT"]})
         except OptionError as error:
             raise OptionError(f"USER_AGENT: {error}") from error
-    settings.set("USER_AGENT", gate.headers["User-Agent"], _PRIORITY)
+    settings.set("USER_AGENT", gate._headers["User-Agent"], _PRIORITY)
     options = settings.getdict("ROBOTGATE_OPTIONS")
     overrides = options.get("overrides", {}).values()
     per_host = [

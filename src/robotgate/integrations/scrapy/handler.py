@@ -82,7 +82,7 @@ class PacedHandler:
     async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
         self._addon.count_turn(turn)
         # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
-        for name, value in self._addon.gate.sign(request.method, request.url).items():
+        for name, value in self._addon.gate._sign(request.method, request.url).items():
             request.headers[name] = value
         try:
             response = await self._send(request)
@@ -109,10 +109,10 @@ class PacedHandler:
         gate = self._addon.gate
         headers = {
             name: value.decode("latin-1")
-            for name in gate.headers
+            for name in gate._headers
             if (value := request.headers.get(name)) is not None
         }
-        gate.identify(headers)
+        gate._identify(headers)
         request.headers.update(headers)
 
 
