@@ -292,16 +292,18 @@ def check_options(known: Mapping[str, Option], given: Mapping[str, object]) -> N
             check(name, value)
 
 
-def signature_of(declaration: type, *before: Parameter, default: Option | None = None) -> Signature:
+def signature_of(declaration: type, *before: Parameter, may_be_none: bool = False) -> Signature:
     """The signature of a constructor that takes the declared options by name.
 
     Args:
         before: its other parameters.
-        default: shown in place of each option's own.
+        may_be_none: None stands for every option that is not given.
     """
     types, options = get_type_hints(declaration), options_of(declaration)
     named = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=(default or option).default, annotation=types[name])
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=types[name] | None)
+        if may_be_none
+        else Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=types[name])
         for name, option in options.items()
     ]
     return Signature([*before, *named], return_annotation=None)
@@ -332,7 +334,7 @@ class HostOverride:
         """The options by name."""
 
     vars(__init__)["__signature__"] = signature_of(
-        HostOptions, Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), default=Option(None)
+        HostOptions, Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), may_be_none=True
     )
 
     @classmethod

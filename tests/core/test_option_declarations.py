@@ -72,7 +72,7 @@ def test_a_new_option_is_declared_once(tmp_path: Path) -> None:
         "default": 7,
         "default of a host": 7,
         "of a host": [9, 8],
-        "override": "made_up: int = None",
+        "override": "made_up: int | None = None",
     }
     assert [text[:9] for text in refused] == ["made_up=0", "unexpecte"] * 2
     assert all("'made_op'" in text and "made_up" in text for text in refused[1::2])
