@@ -480,7 +480,7 @@ async def test_wrong_setting_stops_the_crawl(web: Web, one: str, crawl: Crawl) -
     """A wrong option ends the crawl before its first request, and the log names the setting."""
     crawled = await crawl(f"{one}/", ROBOTGATE_OPTIONS={"delya": 2})
     assert crawled.code == 1
-    assert re.search(r"OptionError: ROBOTGATE_OPTIONS: .* unexpected keyword argument 'delya'", crawled.log)
+    assert re.search(r"OptionError: ROBOTGATE_OPTIONS: unexpected keyword argument 'delya'", crawled.log)
     assert web.urls == []
 
 
