@@ -165,7 +165,9 @@ def test_statements_are_kept_with_the_page(site: LocalSite, tmp_path: Path) -> N
         "says": {"ai_train": "disallowed"},
     }
     assert statements[1]["reference"] == "https://a.example/l.xml"
-    said = {name: value for name, value in row.items() if name.startswith("usage_") or name == "licenses"}
+    said = {
+        name: value for name, value in row.items() if name.startswith("preference_") or name == "licenses"
+    }
     meta = json.loads((folder / f"{row['file']}.meta.json").read_text())
     assert {name: meta[name] for name in said} == said
     with path.open("rb") as file:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import aiohttp
 import pytest
@@ -27,6 +28,8 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
+    from types import FunctionType
+
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
@@ -290,6 +293,14 @@ def test_threads_that_wait_when_the_loop_ends(*, is_cancelled: bool) -> None:
     loop.close()
 
 
+def _is_in(thread: threading.Thread, function: FunctionType) -> bool:
+    """Whether a thread runs a function."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
 @pytest.mark.parametrize("is_turn", [False, True], ids=["fetch", "turn"])
 async def test_an_interrupted_thread_gives_its_place_back(open_gate: OpenGate, *, is_turn: bool) -> None:
     """`KeyboardInterrupt` while it waits, or within its block."""
@@ -313,6 +324,8 @@ async def test_an_interrupted_thread_gives_its_place_back(open_gate: OpenGate, *
     thread.start()
     await until(lambda: gate.host("http://blocked.example/").waiting == 1)
     assert thread.ident is not None
+    # It has begun its call, and waits by now for its end.
+    await until(lambda: _is_in(thread, cast("FunctionType", threading.Condition.wait)))
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     assert raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)) == 1
     await until(lambda: not thread.is_alive())
