@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 PORT_FILE: Final = "DevToolsActivePort"
 """Chromium writes the port that it has chosen to this file, and the path of its socket."""
 OPTIONS: Final = (

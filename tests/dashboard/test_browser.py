@@ -216,7 +216,7 @@ async def test_a_screen_reader_finds_its_way(gate: RobotGate, web: Web, tab: Tab
             controls = {"button", "link", "searchbox", "textbox", "combobox"}
             assert all(name for role, name in seen if role in controls), seen
             assert ("searchbox", "Find") in seen
-            assert ("table", "Hosts") in seen
+            assert ("table", "Origins") in seen
             assert sum(role == "row" for role, _ in seen) == 7
             assert sum(role == "columnheader" for role, _ in seen) == 9
             assert {"banner", "main", "search", "heading"} <= {role for role, _ in seen}

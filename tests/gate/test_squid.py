@@ -102,8 +102,8 @@ async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_p
     if PASSWORDS is None:
         pytest.skip("squid's basic_ncsa_auth is not installed")
     users = tmp_path / "users"
-    # "secret", by SHA-1 as htpasswd writes it.
-    users.write_text("user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n", encoding="ascii")
+    # "secret", as htpasswd writes it.
+    users.write_text("user:$apr1$8H/YOaAe$XQqfzKZQ5R8thAFDlFoob1\n", encoding="ascii")
     users.chmod(0o644)
     access = (
         f"auth_param basic program {PASSWORDS} {users}\n"
