@@ -488,6 +488,9 @@ def test_advice_that_is_followed_is_not_found_fault_with(lines: list[bytes], url
         body = b"\n".join([*lines[:at], *written, *lines[at + 1 :]])
         after = {each.code for each in lint(body, url) if each.line == finding.line}
         assert after.isdisjoint({finding.code, CODE.EMPTY_ALLOW, CODE.EMPTY_DISALLOW, CODE.EMPTY_AGENT})
+        if len(written) > 1:
+            # What was hidden behind the second record is found now.
+            continue
         if old[at] is not None and [*lines_of(body)][at].kind is old[at]:
             had = {each.code for each in before if each.line == finding.line}
             shared = {each.code for each in lint(body, url) if each.related_line is not None}

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import robotgate
+
 ROOT: Final = Path(__file__).parents[2]
+SOURCE: Final = Path(robotgate.__file__).parent
 PAGE: Final = ROOT / "docs" / "_options_table.py"
 ALREADY: Final = "    max_delay: Annotated["
 MADE_UP: Final = '''\
@@ -60,7 +63,7 @@ def run(source: Path, *program: str) -> str:
 
 def test_a_new_option_is_declared_once(tmp_path: Path) -> None:
     """The gate and the override take it, check it and show it, every host has it, and the page has its row."""
-    shutil.copytree(ROOT / "src", tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, tmp_path / "robotgate", ignore=shutil.ignore_patterns("__pycache__"))
     options = tmp_path / "robotgate" / "options.py"
     text = options.read_text(encoding="utf-8")
     assert text.count(ALREADY) == 1
@@ -82,4 +85,4 @@ def test_a_new_option_is_declared_once(tmp_path: Path) -> None:
 def test_page_is_what_the_declarations_say() -> None:
     """docs/options.md is as docs/_options_table.py writes it."""
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    assert page == run(ROOT / "src", str(PAGE)), "run: python docs/_options_table.py > docs/options.md"
+    assert page == run(SOURCE.parent, str(PAGE)), "run: python docs/_options_table.py > docs/options.md"
