@@ -311,12 +311,14 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
     Args:
         headers: names in any case.
     """
-    if status in REDIRECT_STATUSES and (places := len(set(headers.getall("Location", ())))) > 1:
-        return Failure(f"HTTP status {status} redirects to {places} places")
+    # Some versions of aiohttp leave blanks at the end of a value.
+    places = {value.strip() for value in headers.getall("Location", ())}
+    if status in REDIRECT_STATUSES and len(places) > 1:
+        return Failure(f"HTTP status {status} redirects to {len(places)} places")
     return Answer(
         status=status,
         body=body,
-        location=headers.get("Location"),
+        location=headers.get("Location", "").strip() or None,
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
         retry_after=retry_after_of(headers, now=now) if status >= GOOD_BELOW else None,
