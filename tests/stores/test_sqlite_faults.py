@@ -696,12 +696,14 @@ async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.L
         SQLiteStore(path, when_lost=WhenLost.MEMORY) as store,
         SQLiteStore(path, when_lost=WhenLost.MEMORY) as other,
     ):
-        session, neighbour = await store.session(), await other.session()
+        session, neighbour, leaving = await store.session(), await other.session(), await store.session()
         held, _ = await session.obtain("a.example"), await neighbour.obtain("b.example")
         await session.obtain("c.example")
         with locked(path):
             waiter = asyncio.create_task(session.obtain("d.example"))
             assert isinstance((await session.news())[0], Lost)
+            # Its hosts are free when it is not heard of.
+            await leaving.aclose()
             await asyncio.sleep(0.1)
             assert not waiter.done()
             assert held.lease.is_valid()

@@ -455,6 +455,11 @@ class SQLiteSession(NewsQueue, BaseSession):
         await self.stop()
         try:
             await self._exchange(is_last=True)
+        except StoreError as error:
+            if self._store.when_lost is WhenLost.RAISE:
+                raise
+            # Others free the hosts of this session when they have not heard of it for long enough.
+            logger.info("a session ended without a word to others: %s", error)
         finally:
             self._store._ended(self)
 
