@@ -32,7 +32,8 @@ from tests.redis_server import RedisServer
 from benchmarks._bench import alone_in_loop, in_loop, quantile
 from benchmarks._known import AGENT, CONTACT, chunks, host_of
 from benchmarks.disk import record
-from robotgate import Answer, HostOverride, RobotGate, owner
+from robotgate import HostOverride, RobotGate, owner
+from robotgate.sites import Answer
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.link import Link

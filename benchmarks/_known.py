@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from robotgate import Answer, Failure, RobotGate
+from robotgate import RobotGate
+from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:

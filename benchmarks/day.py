@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks._bench import in_loop, machine_with, peak_memory
 from benchmarks._known import AGENT, CONTACT, host_of
-from robotgate import Answer, RobotGate
+from robotgate import RobotGate
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:

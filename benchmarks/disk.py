@@ -32,7 +32,9 @@ from benchmarks._bench import (
 )
 from benchmarks._known import chunks, host_of
 from benchmarks._report import Column, Effort, Findings
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate import Origin, SQLiteStore
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator

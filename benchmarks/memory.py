@@ -21,7 +21,8 @@ from protego import Protego
 from benchmarks import _known as known
 from benchmarks._bench import alone_in_loop, memory, resident_memory, say
 from benchmarks._report import Column, Effort, Findings
-from robotgate import HostState, MemoryStore, RobotGate
+from robotgate import MemoryStore, RobotGate
+from robotgate.stores import HostState
 from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:

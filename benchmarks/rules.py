@@ -25,7 +25,8 @@ from benchmarks._bench import TICK, alone, clock, interleaved, quantile, say
 from benchmarks._hard_files import FULL_OF, SHAPES, HardFile, full_of, hostile_files, large_files
 from benchmarks._libraries import AGENT, EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries
 from benchmarks._report import Column, Effort, Findings, ratio
-from robotgate import RobotsTxt, lint
+from robotgate import RobotsTxt
+from robotgate.lint import lint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

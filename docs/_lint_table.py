@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from robotgate import FindingCode, Severity
+from robotgate.lint import FindingCode, Severity
 
 INTRODUCTION: Final = """\
 # What `robotgate lint` finds
 
 Which lines of a robots.txt do crawlers read differently from what its author meant? `robotgate lint robots.txt` (or a
 URL) lists them, at most 100 of each kind, with what RFC 9309 says and, here *in italics*, what to write instead.
-`robotgate.lint(body)` returns the same as values.
+`robotgate.lint.lint(body)` returns the same as values.
 
 Codes are stable. The exit status is 1 with errors, 2 if a file cannot be read, else 0: warnings and infos do not change
 it. How a file is served is not checked.

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 PUBLIC_MODULES: Final = (
+    "robotgate.events",
+    "robotgate.rules",
+    "robotgate.lint",
+    "robotgate.sites",
     "robotgate.stores",
     "robotgate.stores.redis",
     "robotgate.sitemaps",
@@ -52,7 +56,14 @@ TITLES: Final = {"Args": "Parameters"}
 NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
 MADE_BY_THE_GATE: Final = frozenset(
     f"robotgate.{name}"
-    for name in ("HostView", "OriginView", "ReadyTurns", "Rules", "Turn", "Verdict")
+    for name in (
+        "HostView",
+        "OriginView",
+        "ReadyTurns",
+        "rules.Rules",
+        "Turn",
+        "Verdict",
+    )
 )
 """Programs get these from calls, and do not make them."""
 NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
-from robotgate import Answer, RobotGate
+from robotgate import RobotGate
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
 
 DAY: Final = 24 * 3600.0

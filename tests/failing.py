@@ -13,8 +13,9 @@ from robotgate.stores import Grant, Lost, Recovered
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robotgate import HostState, Origin, RobotsRecord
-    from robotgate.stores import Lease, News
+    from robotgate import Origin
+    from robotgate.sites import RobotsRecord
+    from robotgate.stores import HostState, Lease, News
     from robotgate.stores.memory import MemorySession
 
 LEASE = 16.0

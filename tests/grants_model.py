@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from robotgate import HostState
+from robotgate.stores import HostState
 from robotgate.stores.grants import EXPIRY, ROBOTS, Grants, no_earlier, not_before
 
 

@@ -6,13 +6,16 @@ import asyncio
 import errno
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
-from robotgate import Answer, GateOptions, HostUnavailableError, RobotGate, TooSoonError
+from robotgate import GateOptions, HostUnavailableError, RobotGate, TooSoonError
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
-    from robotgate import Event, Failure, Fetcher, RobotGateError
+    from robotgate import Fetcher, RobotGateError
+    from robotgate.events import Event
+    from robotgate.sites import Failure
 
 Result = TypeVar("Result")
 

@@ -19,10 +19,12 @@ from click.testing import CliRunner
 from tests.redis_server import RedisServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, SystemClock
+from robotgate import Origin, SQLiteStore, SystemClock
 from robotgate.cli.app import robotgate
 from robotgate.cli.common import stated_store
 from robotgate.cli.transfer import HostEntry, host_line, record_line
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 from robotgate.stores.option import open_store
 
 if TYPE_CHECKING:

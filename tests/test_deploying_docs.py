@@ -13,7 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import Outcome, RobotGate, SQLiteStore
+from robotgate import RobotGate, SQLiteStore
+from robotgate.sites import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,6 +16,10 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))
 PUBLIC_MODULES: Final = (
     "robotgate",
+    "robotgate.events",
+    "robotgate.lint",
+    "robotgate.rules",
+    "robotgate.sites",
     "robotgate.integrations.crawlee",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
@@ -46,7 +50,7 @@ def documented(page: Path) -> list[str]:
         if found["module"]:
             module = found["name"]
         else:
-            names.append(f"{module}.{found['name']}")
+            names.append(found["name"] if "." in found["name"] else f"{module}.{found['name']}")
     return names
 
 

@@ -16,16 +16,8 @@ from tests.test_pace_docs import cells
 from tests.test_readme import ROOT
 
 import robotgate
-from robotgate import (
-    Answer,
-    DisallowedError,
-    Failure,
-    InvalidURLError,
-    MemoryStore,
-    RobotGate,
-    RobotsTxt,
-    TooSoonError,
-)
+from robotgate import DisallowedError, InvalidURLError, MemoryStore, RobotGate, RobotsTxt, TooSoonError
+from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -244,7 +236,7 @@ def _says(expected: object, *, attribute: str = "") -> Check:
 
 async def _has_the_file(case: Case) -> None:
     record: object = await eval(case.code, case.names)
-    assert isinstance(record, robotgate.RobotsRecord)
+    assert isinstance(record, robotgate.sites.RobotsRecord)
     assert record.body == ROBOTS
 
 

@@ -42,35 +42,14 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.events import (
-    BlockCause,
-    Event,
-    HostBlocked,
-    HostRecovered,
-    RobotsFetched,
-    StoreLost,
-    StoreRecovered,
-    TurnBegan,
-    TurnEnded,
-    TurnRefused,
-    VerdictRefused,
-)
 from robotgate.gate import RobotGate
 from robotgate.gate_options import GateOptions
 from robotgate.identity import Signer
-from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import HostOverride, Rate, Recheck, StatusPolicy
-from robotgate.pace.state import HostState
-from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime
-from robotgate.rules.parser import Dialect, Group, Record
-from robotgate.rules.robotstxt import CleanParam, RobotsTxt
-from robotgate.rules.rules import Decision, Rules
+from robotgate.rules.parser import Dialect
+from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
-from robotgate.sites.record import Answer, Failure, RobotsRecord
-from robotgate.sites.site import HostAccess
-from robotgate.sites.status_table import Outcome
-from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.owner import owner
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
@@ -80,29 +59,16 @@ __version__ = version("robotgate")
 
 __all__ = [
     "AccessResult",
-    "Answer",
-    "BlockCause",
-    "CleanParam",
     "Clock",
-    "Decision",
     "Dialect",
     "DisallowedError",
-    "Event",
     "EventLoopError",
-    "Failure",
     "Fetcher",
-    "Finding",
-    "FindingCode",
     "GateClosedError",
     "GateOptions",
     "GateStats",
-    "Group",
     "Hop",
-    "HostAccess",
-    "HostBlocked",
     "HostOverride",
-    "HostRecovered",
-    "HostState",
     "HostUnavailableError",
     "HostView",
     "InvalidURLError",
@@ -112,7 +78,6 @@ __all__ = [
     "OptionError",
     "Origin",
     "OriginView",
-    "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
     "PreferenceError",
@@ -122,37 +87,21 @@ __all__ = [
     "ReadyTurns",
     "Reason",
     "Recheck",
-    "Record",
-    "RequestRate",
     "Response",
     "ResponseTooLargeError",
     "RobotGate",
     "RobotGateError",
-    "RobotsFetched",
-    "RobotsRecord",
     "RobotsTxt",
     "Rule",
-    "RuleKind",
-    "Rules",
     "SQLiteStore",
-    "Severity",
     "Signer",
     "StatusPolicy",
-    "Store",
     "StoreError",
-    "StoreLost",
-    "StoreRecovered",
     "SystemClock",
     "TooSoonError",
     "Turn",
-    "TurnBegan",
-    "TurnEnded",
-    "TurnRefused",
     "Verdict",
-    "VerdictRefused",
-    "VisitTime",
     "WhenLost",
     "__version__",
-    "lint",
     "owner",
 ]

@@ -33,6 +33,19 @@ if TYPE_CHECKING:
     from robotgate.errors import RobotGateError, StoreError
     from robotgate.sites.status_table import Outcome
 
+__all__ = [
+    "BlockCause",
+    "Event",
+    "HostBlocked",
+    "HostRecovered",
+    "RobotsFetched",
+    "StoreLost",
+    "StoreRecovered",
+    "TurnBegan",
+    "TurnEnded",
+    "TurnRefused",
+    "VerdictRefused",
+]
 
 LINE_HEAD: Final = 700
 LINE_TAIL: Final = 300

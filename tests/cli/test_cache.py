@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostState, InvalidURLError, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate import InvalidURLError, Origin, SQLiteStore
 from robotgate.cli.cache import Selection
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +62,8 @@ def keep(path: Path, records: Iterable[RobotsRecord] = (), **hosts: HostState) -
 
 CRASH: Final = """
 import asyncio, os, sys
-from robotgate import HostState, SQLiteStore
+from robotgate import SQLiteStore
+from robotgate.stores import HostState
 
 async def main():
     store = SQLiteStore(sys.argv[1])

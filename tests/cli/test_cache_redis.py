@@ -13,7 +13,8 @@ from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import cache, record
 from tests.redis_server import RedisServer
 
-from robotgate import HostState, RobotGate, RobotsRecord
+from robotgate import RobotGate
+from robotgate.stores import HostState
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import LocalSite, Program
+
+    from robotgate.sites import RobotsRecord
 
 SECRET: Final = "open-sesame"
 

@@ -16,9 +16,11 @@ import pytest
 from tests.cli.conftest import run
 from tests.cli.test_cache import cache, crash, keep, record
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate import Origin, SQLiteStore
 from robotgate.cli.transfer import HostEntry, host_line, record_line
+from robotgate.sites import Outcome, RobotsRecord
 from robotgate.sites.status_table import MAX_SKEW
+from robotgate.stores import HostState
 from robotgate.stores.codec import MAX_LINE_BYTES
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ import pytest
 from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import keep, record
 
-from robotgate import HostState, Outcome
 from robotgate.cli.output import in_plain_words
+from robotgate.sites import Outcome
+from robotgate.stores import HostState
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord
+from robotgate import Origin
 from robotgate.cli.transfer import Entry, HostEntry, host_line, record_line
 from robotgate.cli.transfer import read_line as read_line_at
 from robotgate.rules.grammar import MAX_BYTES
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 from robotgate.stores.codec import MAX_AMOUNT, MAX_COUNT, MAX_LINE_BYTES, FieldError
 
 RECORD: Final = RobotsRecord(

@@ -11,8 +11,10 @@ import pytest
 from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import keep, record
 
-from robotgate import HostState, Outcome, RobotGate, SQLiteStore
+from robotgate import RobotGate, SQLiteStore
 from robotgate.cli.output import moment
+from robotgate.sites import Outcome
+from robotgate.stores import HostState
 
 if TYPE_CHECKING:
     from pathlib import Path

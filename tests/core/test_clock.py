@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from robotgate import Answer, RobotGate
+from robotgate import RobotGate
 from robotgate.clock import SystemClock, ticks_of
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from robotgate import Finding, FindingCode, InvalidURLError, RobotsTxt, Severity, lint
+from robotgate import InvalidURLError, RobotsTxt
+from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.lint.lines import lines_of
 from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, Field, readable
 

@@ -14,7 +14,7 @@ import pytest
 from tests.core.test_events import LINES, NOW, fetched, unreachable
 from tests.waiting import settle
 
-import robotgate
+import robotgate.events
 from robotgate.errors import OptionError
 from robotgate.events import (
     LEVELS,
@@ -251,7 +251,7 @@ def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest
 
 KINDS: Final[set[type[Event]]] = {
     kind
-    for kind in vars(robotgate).values()
+    for kind in vars(robotgate.events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 """All that are public."""

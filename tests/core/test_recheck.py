@@ -9,8 +9,9 @@ from typing import Final
 
 import pytest
 
-from robotgate import OptionError, Origin, Outcome, Recheck, RobotsRecord
+from robotgate import OptionError, Origin, Recheck
 from robotgate.clock import DAY, HOUR, MINUTE
+from robotgate.sites import Outcome, RobotsRecord
 from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, recheck_is_due, refresh_at
 
 ORIGIN: Final = Origin("http", "a.example", 80)

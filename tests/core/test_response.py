@@ -25,11 +25,11 @@ from robotgate import (
     ResponseTooLargeError,
     RobotGateError,
     Rule,
-    RuleKind,
     StoreError,
     TooSoonError,
     Verdict,
 )
+from robotgate.rules import RuleKind
 
 if TYPE_CHECKING:
     from robotgate.client.turn import Turn

@@ -12,7 +12,8 @@ from aiohttp import web as aioweb
 from tests.gate.servers import silent
 from tests.waiting import settle
 
-from robotgate import HostBlocked, HostUnavailableError, RobotGate, TooSoonError, TurnEnded
+from robotgate import HostUnavailableError, RobotGate, TooSoonError
+from robotgate.events import HostBlocked, TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
-    from robotgate import Event
+    from robotgate.events import Event
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"

@@ -13,13 +13,15 @@ from aiohttp import web as aioweb
 from tests.gate.servers import silent
 from tests.waiting import settle, until
 
-from robotgate import GateClosedError, MemoryStore, Origin, RobotGate, RobotsRecord
+from robotgate import GateClosedError, MemoryStore, Origin, RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
+
+    from robotgate.sites import RobotsRecord
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

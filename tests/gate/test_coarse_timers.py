@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from robotgate import Answer, RobotGate
+from robotgate import RobotGate
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 from tests.gate.servers import cut_off, dripping, endless, hang_up, silent
 from tests.waiting import settle, until
 
-from robotgate import RobotGate, RobotGateError, TurnBegan, TurnEnded
+from robotgate import RobotGate, RobotGateError
+from robotgate.events import TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Event
+    from robotgate.events import Event
 
     Door = Callable[[RobotGate], Awaitable[object]]
 

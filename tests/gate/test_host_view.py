@@ -11,7 +11,8 @@ from tests.clocks import LaterClock
 from tests.gate.servers import silent
 from yarl import URL
 
-from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason
+from robotgate import AccessResult, MemoryStore, OptionError, Reason
+from robotgate.sites import HostAccess
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,17 +17,9 @@ from aiohttp import web as aioweb
 from tests.client.hostile_answers import compressed
 from tests.gate.servers import cut_off, dripping, endless
 
-from robotgate import (
-    AccessResult,
-    Answer,
-    Failure,
-    Reason,
-    ResponseTooLargeError,
-    RobotsTxt,
-    SQLiteStore,
-    SystemClock,
-)
+from robotgate import AccessResult, Reason, ResponseTooLargeError, RobotsTxt, SQLiteStore, SystemClock
 from robotgate.client.robots import AiohttpFetcher
+from robotgate.sites import Answer, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

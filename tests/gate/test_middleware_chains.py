@@ -16,7 +16,8 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
-from robotgate import RobotGate, TurnEnded
+from robotgate import RobotGate
+from robotgate.events import TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
-    from robotgate import Event
+    from robotgate.events import Event
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Origin, RobotsRecord
+    from robotgate import Origin
+    from robotgate.sites import RobotsRecord
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

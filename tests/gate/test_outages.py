@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 from tests.gate.servers import LOOPBACK, cut_off, hang_up, silent
 
-from robotgate import HostUnavailableError, RobotGate, RobotGateError, TooSoonError, TurnBegan
+from robotgate import HostUnavailableError, RobotGate, RobotGateError, TooSoonError
+from robotgate.events import TurnBegan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

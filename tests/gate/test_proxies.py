@@ -18,14 +18,13 @@ from yarl import URL
 
 from robotgate import (
     DisallowedError,
-    HostAccess,
     HostUnavailableError,
-    Outcome,
     ProxyUnavailableError,
     Reason,
     RobotGate,
     StatusPolicy,
 )
+from robotgate.sites import HostAccess, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

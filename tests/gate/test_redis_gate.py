@@ -11,18 +11,8 @@ import pytest
 from tests.redis_proxy import Proxy
 from tests.waiting import until
 
-from robotgate import (
-    BlockCause,
-    Event,
-    GateClosedError,
-    HostBlocked,
-    HostRecovered,
-    HostUnavailableError,
-    RobotGate,
-    StoreError,
-    StoreLost,
-    StoreRecovered,
-)
+from robotgate import GateClosedError, HostUnavailableError, RobotGate, StoreError
+from robotgate.events import BlockCause, Event, HostBlocked, HostRecovered, StoreLost, StoreRecovered
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:

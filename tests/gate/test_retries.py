@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, hang_up
 
-from robotgate import DisallowedError, OptionError, RobotGate, TurnBegan
+from robotgate import DisallowedError, OptionError, RobotGate
+from robotgate.events import TurnBegan
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate

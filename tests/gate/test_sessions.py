@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
-from robotgate import AccessResult, TurnBegan, TurnEnded
+from robotgate import AccessResult
+from robotgate.events import TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Event
+    from robotgate.events import Event
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

@@ -16,11 +16,10 @@ from robotgate import (
     HostUnavailableError,
     MemoryStore,
     Origin,
-    Outcome,
     Reason,
-    RobotsRecord,
     StoreError,
 )
+from robotgate.sites import Outcome, RobotsRecord
 
 if TYPE_CHECKING:
     import aiohttp

@@ -12,15 +12,13 @@ from tests.gate.servers import cut_off, hang_up, silent
 from robotgate import (
     AccessResult,
     DisallowedError,
-    HostAccess,
     HostUnavailableError,
     Origin,
-    Outcome,
     Reason,
-    RobotsRecord,
     StatusPolicy,
     SystemClock,
 )
+from robotgate.sites import HostAccess, Outcome, RobotsRecord
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from robotgate import (
     OptionError,
     ResponseTooLargeError,
     RobotGate,
-    TurnBegan,
-    TurnEnded,
 )
+from robotgate.events import TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Event, Response, Turn
+    from robotgate import Response, Turn
+    from robotgate.events import Event
 
 SITE: Final = "http://site.example"
 PAGE: Final = f"{SITE}/page"

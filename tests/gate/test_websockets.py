@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
-from robotgate import DisallowedError, HostUnavailableError, NonPublicAddressError, TurnEnded
+from robotgate import DisallowedError, HostUnavailableError, NonPublicAddressError
+from robotgate.events import TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Event, RobotGate
+    from robotgate import RobotGate
+    from robotgate.events import Event
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
-    from robotgate import RobotsRecord
+    from robotgate.sites import RobotsRecord
     from robotgate.urls import Origin
 
 SITE: Final = "http://site.example"

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent
 
-from robotgate import Answer, DisallowedError, Failure, Fetcher, OptionError, RobotGate
+from robotgate import DisallowedError, Fetcher, OptionError, RobotGate
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher
+from robotgate.sites import Answer, Failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry
 
 import robotgate
-from robotgate import Event
+from robotgate.events import Event
 from robotgate.observe import opentelemetry, prometheus
 
 if TYPE_CHECKING:

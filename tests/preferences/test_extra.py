@@ -11,7 +11,8 @@ import pytest
 WITHOUT: Final = """\
 import sys
 sys.modules["http_sf"] = None
-from robotgate import RobotGate, RobotsTxt, lint
+from robotgate import RobotGate, RobotsTxt
+from robotgate.lint import lint
 body = b"User-agent: *\\nAllow: /\\nContent-Usage: train-ai=n\\nContent-Signal: a=b"
 robots = RobotsTxt.parse(body, "https://a.example")
 verdict = robots.verdict("/", "MyBot")

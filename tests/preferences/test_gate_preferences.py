@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate import (
-    DisallowedError,
-    HostAccess,
-    NestedTurnError,
-    OptionError,
-    PreferenceError,
-    Reason,
-    RobotGate,
-)
+from robotgate import DisallowedError, NestedTurnError, OptionError, PreferenceError, Reason, RobotGate
 from robotgate.preferences import Preference, Source
+from robotgate.sites import HostAccess
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate

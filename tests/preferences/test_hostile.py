@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate import RobotsTxt, lint
+from robotgate import RobotsTxt
+from robotgate.lint import lint
 from robotgate.preferences import Preference, Preferences, TdmRep, parse_preferences
 
 SITE: Final = "https://a.example"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.grants_model import LosingGrants
 
-from robotgate import HostState
 from robotgate.pace.state import moved
+from robotgate.stores import HostState
 from robotgate.stores.grants import (
     BEAT,
     EXPIRY,

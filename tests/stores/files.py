@@ -6,7 +6,9 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord
+from robotgate import Origin
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord
+from robotgate import Origin
 from robotgate.clock import SystemClock
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.stores import HostState
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
 

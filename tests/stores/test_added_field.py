@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import robotgate
-from robotgate import HostState, SQLiteStore
+from robotgate import SQLiteStore
+from robotgate.stores import HostState
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ ADDED: Final = {
 NEWER: Final = f"""
     import asyncio, sys
     from dataclasses import replace
-    from robotgate import HostState, SQLiteStore
+    from robotgate import SQLiteStore
+    from robotgate.stores import HostState
     from robotgate.pace.host import Host
     from robotgate.pace.state import merged, moved
     from robotgate.stores.redis import RedisStore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from robotgate import HostState, MemoryStore, Origin, RobotsRecord, SQLiteStore, WhenLost
-from robotgate.stores import Pruned
+from robotgate import MemoryStore, Origin, SQLiteStore, WhenLost
+from robotgate.stores import HostState, Pruned
 from robotgate.stores.memory import MemorySession
 from robotgate.testing import check_store, store_checks
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from robotgate import Store
-    from robotgate.stores import Grant
+    from robotgate.sites import RobotsRecord
+    from robotgate.stores import Grant, Store
 
 
 @pytest.mark.parametrize("max_hosts", [100_000, 5])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.files import NOW, ORIGIN, RECORD, STATE
 
-from robotgate import HostState
 from robotgate.pace.state import moved
+from robotgate.stores import HostState
 from robotgate.stores.codec import (
     _USUAL,
     FieldError,

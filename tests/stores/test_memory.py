@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from robotgate import HostState, MemoryStore, OptionError, Origin, RobotsRecord, StoreError
+from robotgate import MemoryStore, OptionError, Origin, StoreError
 from robotgate.pace.state import FORGIVEN_AFTER
+from robotgate.sites import RobotsRecord
 from robotgate.sites.status_table import Outcome
-from robotgate.stores import OperatorBlock, Pruned, Wanted
+from robotgate.stores import HostState, OperatorBlock, Pruned, Wanted
 from robotgate.stores.memory import LONGEST_DELAY
 
 NOW: Final = 1_795_233_600.0

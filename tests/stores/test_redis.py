@@ -12,8 +12,9 @@ import pytest
 from redis.asyncio import Redis
 from tests.stores.redis_parts import DAY, KEY, LEASE, NOW, RECORD, admin, becomes, fresh_prefix, run
 
-from robotgate import HostState, OptionError, Origin, StoreError
+from robotgate import OptionError, Origin, StoreError
 from robotgate.rules.grammar import MAX_BYTES
+from robotgate.stores import HostState
 from robotgate.stores.base import Catalogue, SharedStore
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis.messages import Keys
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.redis_server import RedisServer
 
-    from robotgate import RobotsRecord
+    from robotgate.sites import RobotsRecord
     from robotgate.stores.base import Store
 
 ORIGIN: Final = RECORD.origin

@@ -13,7 +13,8 @@ from tests.redis_proxy import Proxy
 from tests.redis_server import RedisServer
 from tests.stores.redis_parts import KEY, LEASE, NOW, RECORD, Worker, admin, becomes, run, worker
 
-from robotgate import HostState, StoreError
+from robotgate import StoreError
+from robotgate.stores import HostState
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
 

@@ -13,8 +13,8 @@ import redis
 from tests.grants_model import LosingGrants
 from tests.stores.redis_parts import fresh_prefix
 
-from robotgate import HostState
 from robotgate.pace.state import moved
+from robotgate.stores import HostState
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Reply, SessionSide, not_before
 from robotgate.stores.redis.link import SCRIPT
 from robotgate.stores.redis.messages import encoded_request, read_reply

@@ -11,7 +11,8 @@ import pytest
 from tests.redis_proxy import Proxy
 from tests.stores.redis_parts import KEY, LEASE, NOW, admin, becomes, fresh_prefix, worker
 
-from robotgate import HostState, StoreError
+from robotgate import StoreError
+from robotgate.stores import HostState
 from robotgate.stores.base import OperatorBlock, Wanted
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import pytest
 from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
 from tests.waiting import until
 
-from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError
+from robotgate import OptionError, Origin, SQLiteStore, StoreError
 from robotgate.clock import SystemClock
-from robotgate.stores import Pruned, Wanted
+from robotgate.stores import HostState, Pruned, Wanted
 from robotgate.stores.sqlite import store as sqlite_store
 from robotgate.stores.sqlite import tables
 from robotgate.testing import VirtualClock, VirtualTimeLoop
@@ -386,7 +386,8 @@ async def test_clock_set_back_between_runs_makes_no_wait_longer(path: Path) -> N
 
 PROGRAM: Final = """
     import asyncio, os, sys
-    from robotgate import HostState, SQLiteStore
+    from robotgate import SQLiteStore
+    from robotgate.stores import HostState
 
     async def main():
         store = SQLiteStore(sys.argv[1])

@@ -22,9 +22,9 @@ import pytest
 from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
 from tests.waiting import until
 
-from robotgate import HostState, Origin, SQLiteStore, StoreError, WhenLost
+from robotgate import Origin, SQLiteStore, StoreError, WhenLost
 from robotgate.clock import SystemClock
-from robotgate.stores import Lost, OperatorBlock, Recovered
+from robotgate.stores import HostState, Lost, OperatorBlock, Recovered
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite import database
 from robotgate.stores.sqlite import store as sqlite_store

@@ -13,14 +13,8 @@ import aiohttp
 import pytest
 from tests.waiting import until
 
-from robotgate import (
-    HostAccess,
-    HostUnavailableError,
-    RobotGate,
-    SQLiteStore,
-    StoreError,
-    WhenLost,
-)
+from robotgate import HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate.sites import HostAccess
 from robotgate.stores.sqlite import database
 
 if TYPE_CHECKING:

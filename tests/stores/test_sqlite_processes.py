@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.stores.files import rows
 
-from robotgate import HostState, SQLiteStore
+from robotgate import SQLiteStore
 from robotgate.clock import SystemClock
+from robotgate.stores import HostState
 from robotgate.stores.grants import LEASE
 
 if TYPE_CHECKING:

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, assert_type
 
 import aiohttp
 
-from robotgate import (
-    Event,
-    HostBlocked,
-    HostOverride,
-    Rate,
-    Response,
-    RobotGate,
-    TurnBegan,
-    TurnEnded,
-    Verdict,
-    VerdictRefused,
-)
+from robotgate import HostOverride, Rate, Response, RobotGate, Verdict
+from robotgate.events import Event, HostBlocked, TurnBegan, TurnEnded, VerdictRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

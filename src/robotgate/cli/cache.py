@@ -14,18 +14,7 @@ import click
 from click.core import ParameterSource
 from yarl import URL
 
-from robotgate import (
-    HostAccess,
-    HostState,
-    InvalidURLError,
-    Origin,
-    Outcome,
-    RobotGate,
-    RobotGateError,
-    RobotsRecord,
-    RobotsTxt,
-    SQLiteStore,
-)
+from robotgate import InvalidURLError, Origin, RobotGate, RobotGateError, RobotsTxt, SQLiteStore
 from robotgate.cli import common, output
 from robotgate.cli.files import replaced
 from robotgate.cli.lists import open_input, read_lines
@@ -33,6 +22,7 @@ from robotgate.cli.transfer import Import, exported, in_batches
 from robotgate.options import DEFAULTS
 from robotgate.rules.grammar import product_token
 from robotgate.rules.verdict import AccessResult
+from robotgate.sites import HostAccess, Outcome, RobotsRecord
 from robotgate.sites.site import ruling_of
 from robotgate.sites.status_table import STATUS_TABLE
 from robotgate.stores.codec import MAX_LINE_BYTES
@@ -41,6 +31,7 @@ from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from robotgate.stores import HostState
     from robotgate.stores.base import Catalogue, OwnStore
 
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.cells import cell_len
 
-from robotgate import Finding, FindingCode, Outcome, RobotGate, RobotGateError, Severity
-from robotgate import lint as lint_body
+from robotgate import RobotGate, RobotGateError
 from robotgate.cli import common, output
+from robotgate.lint import Finding, FindingCode, Severity
+from robotgate.lint import lint as lint_body
+from robotgate.sites import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

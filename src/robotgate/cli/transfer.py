@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from robotgate import HostState, InvalidURLError, Origin, RobotsRecord
+from robotgate import InvalidURLError, Origin
 from robotgate.pace.state import merged
 from robotgate.rules.grammar import MAX_BYTES
+from robotgate.sites import RobotsRecord
 from robotgate.sites.record import newer, whole_lines
 from robotgate.sites.status_table import MAX_SKEW
-from robotgate.stores import codec
+from robotgate.stores import HostState, codec
 from robotgate.stores.codec import FieldError, quoted, take, text_value
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import HostState, InvalidURLError, Origin, RobotsRecord, RobotsTxt, StatusPolicy
+from robotgate import InvalidURLError, Origin, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.lists import check_url
@@ -23,7 +23,7 @@ from robotgate.cli.rows import Outcome, row_of
 from robotgate.options import DEFAULTS, HostBlocks, HostOptions
 from robotgate.rules.grammar import product_token
 from robotgate.sites.site import ruling_of
-from robotgate.stores import OperatorBlock
+from robotgate.stores import HostState, OperatorBlock
 from robotgate.stores.codec import MAX_AMOUNT
 from robotgate.urls import HostPattern, split_url
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robotgate.rules.parser import Record
+    from robotgate.sites import RobotsRecord
     from robotgate.stores.base import OwnStore
 
 MAX_SHOWN: Final = 20

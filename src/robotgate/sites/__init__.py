@@ -6,3 +6,9 @@
     record  what is kept of a robots.txt, and how an answer changes it
     site    one origin in memory: its record, its rules, and how it is paced
 """
+
+from robotgate.sites.record import Answer, Failure, RobotsRecord
+from robotgate.sites.site import HostAccess
+from robotgate.sites.status_table import Outcome
+
+__all__ = ["Answer", "Failure", "HostAccess", "Outcome", "RobotsRecord"]

@@ -1,9 +1,10 @@
 """Stores of robots.txt records and host states: in memory, in a SQLite file, in Redis.
 
-This has the names for a store of your own; `robotgate` has `Store` and the stores themselves.
+This has the names for a store of your own; `robotgate` has the stores themselves.
 """
 
 from robotgate.pace.host import Lease
+from robotgate.pace.state import HostState
 from robotgate.stores.base import (
     Catalogue,
     Grant,
@@ -14,12 +15,14 @@ from robotgate.stores.base import (
     Recovered,
     Session,
     SharedStore,
+    Store,
     Wanted,
 )
 
 __all__ = [
     "Catalogue",
     "Grant",
+    "HostState",
     "Lease",
     "Lost",
     "News",
@@ -28,5 +31,6 @@ __all__ = [
     "Recovered",
     "Session",
     "SharedStore",
+    "Store",
     "Wanted",
 ]

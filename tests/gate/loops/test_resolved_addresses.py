@@ -18,19 +18,17 @@ from tests.waiting import until
 from robotgate import (
     AccessResult,
     DisallowedError,
-    Event,
     HostUnavailableError,
     MemoryStore,
     NonPublicAddressError,
     OptionError,
-    Outcome,
     PublicConnector,
     Reason,
     RobotGate,
-    RobotsFetched,
     SystemClock,
-    TurnRefused,
 )
+from robotgate.events import Event, RobotsFetched, TurnRefused
+from robotgate.sites import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,8 +10,6 @@ from tests.paced import DAY, MINUTE, PAGE, ROBOTS, SITE, make_gate, now, visit
 from tests.waiting import settle
 
 from robotgate import (
-    Answer,
-    Failure,
     GateClosedError,
     GateOptions,
     HostOverride,
@@ -19,9 +17,9 @@ from robotgate import (
     MemoryStore,
     NestedTurnError,
     Origin,
-    Outcome,
     RobotGate,
 )
+from robotgate.sites import Answer, Failure, Outcome
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:

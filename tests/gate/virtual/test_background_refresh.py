@@ -16,20 +16,16 @@ from tests.waiting import settle
 
 from robotgate import (
     AccessResult,
-    Answer,
     DisallowedError,
-    Failure,
     GateOptions,
     HostOverride,
     MemoryStore,
     Origin,
-    Outcome,
     RobotGate,
-    RobotsFetched,
-    RobotsRecord,
     StoreError,
-    StoreLost,
 )
+from robotgate.events import RobotsFetched, StoreLost
+from robotgate.sites import Answer, Failure, Outcome, RobotsRecord
 from robotgate.sites.site import refresh_at
 from robotgate.testing import ScriptedFetcher
 

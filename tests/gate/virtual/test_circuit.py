@@ -33,8 +33,9 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import Failure, HostUnavailableError
+from robotgate import HostUnavailableError
 from robotgate.client.robots import outage_of
+from robotgate.sites import Failure
 
 if TYPE_CHECKING:
     from robotgate import RobotGate

@@ -10,7 +10,8 @@ import pytest
 from tests.paced import OTHER, PAGE, SITE, make_gate, now, scripted, sleep_until, visit, visits
 from tests.waiting import settle
 
-from robotgate import Answer, HostOverride
+from robotgate import HostOverride
+from robotgate.sites import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

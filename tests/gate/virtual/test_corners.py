@@ -21,7 +21,8 @@ from tests.paced import (
     visit,
 )
 
-from robotgate import Answer, GateClosedError, HostOverride, HostUnavailableError, Rate
+from robotgate import GateClosedError, HostOverride, HostUnavailableError, Rate
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:

@@ -24,23 +24,25 @@ from tests.waiting import settle
 
 from robotgate import (
     AccessResult,
-    BlockCause,
     DisallowedError,
-    Failure,
-    HostBlocked,
-    HostRecovered,
     HostUnavailableError,
     NestedTurnError,
     Origin,
-    RobotsFetched,
     StoreError,
-    StoreLost,
     TooSoonError,
+)
+from robotgate.events import (
+    BlockCause,
+    HostBlocked,
+    HostRecovered,
+    RobotsFetched,
+    StoreLost,
     TurnBegan,
     TurnEnded,
     TurnRefused,
     VerdictRefused,
 )
+from robotgate.sites import Failure
 from robotgate.sites.status_table import Outcome
 
 ORIGIN = Origin("http", "a.example", 80)

@@ -35,15 +35,13 @@ from tests.waiting import settle
 from robotgate import (
     DisallowedError,
     GateClosedError,
-    HostBlocked,
     HostUnavailableError,
     Origin,
     Recheck,
     StoreError,
-    StoreLost,
-    StoreRecovered,
     TooSoonError,
 )
+from robotgate.events import HostBlocked, StoreLost, StoreRecovered
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:

@@ -24,16 +24,13 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import (
-    Answer,
-    DisallowedError,
-    HostUnavailableError,
-    MemoryStore,
-)
+from robotgate import DisallowedError, HostUnavailableError, MemoryStore
+from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
-    from robotgate import Failure, RobotGateError
+    from robotgate import RobotGateError
+    from robotgate.sites import Failure
 
 HOST = "a.example"
 OPENS_AT = 6 * HOUR

@@ -10,15 +10,8 @@ from tests.failing import FailingStore
 from tests.paced import DAY, OTHER, PAGE, SITE, kinds, listen, make_gate, now, refusal, visit
 from tests.waiting import settle
 
-from robotgate import (
-    BlockCause,
-    HostBlocked,
-    HostOverride,
-    HostRecovered,
-    HostUnavailableError,
-    MemoryStore,
-    OptionError,
-)
+from robotgate import HostOverride, HostUnavailableError, MemoryStore, OptionError
+from robotgate.events import BlockCause, HostBlocked, HostRecovered
 
 HOST = "a.example"
 CAUSE = BlockCause.OPERATOR

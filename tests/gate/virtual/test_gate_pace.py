@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, now, scripted, visit
 
-from robotgate import (
-    Answer,
-    DisallowedError,
-    GateClosedError,
-    HostUnavailableError,
-    NestedTurnError,
-    TooSoonError,
-)
+from robotgate import DisallowedError, GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
+from robotgate.sites import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

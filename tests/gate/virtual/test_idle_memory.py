@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.paced import PAGE, SITE, asks, make_gate, scripted, visit
 
-from robotgate import AccessResult, Answer, Failure
+from robotgate import AccessResult
 from robotgate.client.cache import COOL_DOWN_DELAY
 from robotgate.rules.match import Patterns
 from robotgate.rules.rules import Rules
+from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from tests.failing import LEASE, LosableStore
 from tests.paced import OTHER, PAGE, SITE, asks, kinds, listen, make_gate, now, refusal, scripted, visit
 from tests.waiting import settle
 
-from robotgate import GateClosedError, RobotGate, StoreError, StoreLost, StoreRecovered, TooSoonError
+from robotgate import GateClosedError, RobotGate, StoreError, TooSoonError
+from robotgate.events import StoreLost, StoreRecovered
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:

@@ -32,15 +32,9 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import (
-    Answer,
-    DisallowedError,
-    HostUnavailableError,
-    MemoryStore,
-    PaceKey,
-    TooSoonError,
-)
+from robotgate import DisallowedError, HostUnavailableError, MemoryStore, PaceKey, TooSoonError
 from robotgate.pace.host import Host
+from robotgate.sites import Answer
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:

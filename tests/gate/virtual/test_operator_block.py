@@ -28,17 +28,15 @@ from tests.paced import (
 from tests.waiting import settle
 
 from robotgate import (
-    Answer,
-    BlockCause,
     GateClosedError,
-    HostBlocked,
     HostOverride,
-    HostRecovered,
     HostUnavailableError,
     MemoryStore,
     OptionError,
     TooSoonError,
 )
+from robotgate.events import BlockCause, HostBlocked, HostRecovered
+from robotgate.sites import Answer
 
 HOST = "a.example"
 

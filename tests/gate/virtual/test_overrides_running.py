@@ -24,7 +24,6 @@ from tests.paced import (
 from tests.waiting import settle
 
 from robotgate import (
-    Answer,
     DisallowedError,
     GateClosedError,
     HostOverride,
@@ -33,6 +32,7 @@ from robotgate import (
     Reason,
     StatusPolicy,
 )
+from robotgate.sites import Answer
 
 if TYPE_CHECKING:
     from robotgate import RobotGate

@@ -9,11 +9,12 @@ import pytest
 from tests.paced import DAY, HOUR, MINUTE, PAGE, ROBOTS, SECURE, SITE, make_gate, now, sleep_until, visit
 from tests.waiting import settle
 
-from robotgate import Answer, Failure, HostOverride, MemoryStore, OptionError, Recheck, RobotGate
+from robotgate import HostOverride, MemoryStore, OptionError, Recheck, RobotGate
+from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
-    from robotgate import Store
+    from robotgate.stores import Store
 
 OPEN: Final = Answer(status=200, body=b"User-agent: *\nDisallow:\n")
 CLOSED: Final = Answer(status=200, body=b"User-agent: *\nDisallow: /\n")

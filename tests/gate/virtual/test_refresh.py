@@ -7,14 +7,8 @@ import asyncio
 import pytest
 from tests.paced import DAY, HOUR, ROBOTS, make_gate, now
 
-from robotgate import (
-    Answer,
-    DisallowedError,
-    Failure,
-    HostUnavailableError,
-    MemoryStore,
-    StatusPolicy,
-)
+from robotgate import DisallowedError, HostUnavailableError, MemoryStore, StatusPolicy
+from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher
 
 URL = "http://a.example/private/page"

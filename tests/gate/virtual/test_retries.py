@@ -13,7 +13,8 @@ from aioresponses import CallbackResult, aioresponses
 from tests.paced import JITTER, PAGE, REFUSED, ROBOTS, make_gate, now
 from tests.waiting import settle
 
-from robotgate import Answer, Failure, GateClosedError, HostUnavailableError
+from robotgate import GateClosedError, HostUnavailableError
+from robotgate.sites import Answer, Failure
 from robotgate.testing import MockedResponse, ScriptedFetcher
 
 if TYPE_CHECKING:

@@ -9,14 +9,9 @@ import pytest
 from tests.paced import HOUR, PAGE, ROBOTS, SECURE, SITE, asks, everywhere, make_gate, now, scripted, visit
 from tests.waiting import settle
 
-from robotgate import (
-    DisallowedError,
-    NestedTurnError,
-    RobotGate,
-    RobotsFetched,
-    TooSoonError,
-)
+from robotgate import DisallowedError, NestedTurnError, RobotGate, TooSoonError
 from robotgate.client.cache import ROBOTS_TIMEOUT
+from robotgate.events import RobotsFetched
 
 SECURE_ROBOTS = "https://a.example/robots.txt"
 CLOSED = b"User-agent: *\nDisallow: /\n"

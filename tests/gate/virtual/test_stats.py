@@ -10,16 +10,8 @@ import pickle
 from tests.paced import OTHER, PAGE, REFUSED, SECURE, SITE, asks, make_gate, refusal, scripted, visit
 from tests.waiting import settle
 
-from robotgate import (
-    DisallowedError,
-    Event,
-    GateStats,
-    HostUnavailableError,
-    MemoryStore,
-    RobotsFetched,
-    TooSoonError,
-    TurnBegan,
-)
+from robotgate import DisallowedError, GateStats, HostUnavailableError, MemoryStore, TooSoonError
+from robotgate.events import Event, RobotsFetched, TurnBegan
 
 NOTHING = GateStats(**dict.fromkeys([field.name for field in dataclasses.fields(GateStats)], 0))
 

@@ -23,19 +23,9 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import (
-    DisallowedError,
-    Event,
-    Failure,
-    HostBlocked,
-    HostUnavailableError,
-    OptionError,
-    Origin,
-    StoreError,
-    TurnBegan,
-    TurnEnded,
-)
-from robotgate.events import logger
+from robotgate import DisallowedError, HostUnavailableError, OptionError, Origin, StoreError
+from robotgate.events import Event, HostBlocked, TurnBegan, TurnEnded, logger
+from robotgate.sites import Failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
