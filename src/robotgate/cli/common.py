@@ -16,7 +16,7 @@ import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
-from robotgate.cli.output import logged, printable_errors
+from robotgate.cli.output import logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
@@ -84,22 +84,6 @@ class Command(click.Command):
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
-
-
-class Program(click.Group):
-    """A group of commands; no error prints a control character, whatever its message has from outside."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
-    ) -> click.Context:
-        """Read the options of the group itself."""
-        with printable_errors():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command."""
-        with printable_errors():
-            return super().invoke(ctx)
 
 
 def _proxy(text: str) -> str:
