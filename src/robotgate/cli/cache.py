@@ -179,15 +179,15 @@ async def show(*, selection: Selection, store_path: str | None, agent: str, toke
 @host_argument
 @common.store_option
 @common.gate_options()
-async def refresh(*, selection: Selection, store_path: str | None, **options: object) -> int:
+async def refresh(*, selection: Selection, store_path: str | None, **_: object) -> int:
     """Fetch a host's robots.txt now, in the host's turn, whether or not the stored copy has expired.
 
     Exit status: 0, 1 when any cannot be read, or 2 when the store cannot be used.
     """
     store = common.stated_store(store_path)
 
-    async with common.opened_gate(store, options) as gate:
-        records, _ = await selection.found(store)
+    async with common.opened_gate(store) as gate:
+        records = (await selection.found(store))[0]
         known = {record.origin: record for record in records}
         failed = [
             await _refresh(gate, origin, known.get(origin)) for origin in known or [selection.first_origin]

@@ -339,9 +339,7 @@ def _rate(text: str) -> tuple[int, float]:
     type=_rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@common.setting(
-    "--concurrency-per-host", "per_host", default=1, help="Requests to one host at once, at most."
-)
+@common.setting("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
 @common.setting("--concurrency", default=256, help="Requests at once, over all hosts.")
 @click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
 @common.setting("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
@@ -387,7 +385,7 @@ async def fetch(
     has_headers: bool,
     folder: Path | None,
     warc_path: Path | None,
-    per_host: int,
+    concurrency_per_host: int,
     timeout: float,
     has_preferences: bool,
     key_file: Path | None,
@@ -396,7 +394,7 @@ async def fetch(
     dashboard_at: tuple[str, int] | None,
     dashboard_token: str | None,
     dashboard_controls: bool,
-    **options: object,
+    **_: object,
 ) -> int:
     """Fetch URLs politely and write one row of JSON for each.
 
@@ -425,10 +423,7 @@ async def fetch(
     if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
     store = common.store_of_options()
-    options |= {
-        "concurrency_per_host": per_host,
-        "signer": signing.signer_of(key_file, agent_url, agent_form),
-    }
+    signer = signing.signer_of(key_file, agent_url, agent_form)
     with common.os_errors(f"read {target}"):
         earlier = Earlier()
         if resume:
@@ -440,16 +435,13 @@ async def fetch(
         has_headers=has_headers,
         has_preferences=has_preferences,
         timeout=timeout,
-        per_host=per_host,
+        per_host=concurrency_per_host,
     )
     is_quiet = common.verbosity() < 0
 
     middlewares = () if warc_path is None else (files.record,)
     try:
-        async with (
-            common.opened_gate(store, options, middlewares) as gate,
-            AsyncExitStack() as stack,
-        ):
+        async with common.opened_gate(store, middlewares, signer) as gate, AsyncExitStack() as stack:
             # Only now: a wrong option of the gate empties no file.
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
             if dashboard_at is not None:

@@ -23,8 +23,8 @@ MAX_URL_BYTES: Final = 8192
 """A longer URL is refused: servers accept none."""
 CHUNK_BYTES: Final = 65_536
 STANDARD_INPUT: Final = "-"
-_UTF_16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""By their byte order marks."""
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Its byte order marks."""
 _UNREADABLE: Final = re.compile("[\0\ufffd\ud800-\udfff]")
 """What a URL has that was read in another encoding than its own, or was saved by a program that could not read it."""
 _NOT_UTF_8: Final = (
@@ -50,46 +50,26 @@ async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[
     Raises:
         OSError: it cannot be read.
     """
-    kept, rest, recoder = max_bytes + 1, bytearray(), _Recoder()
+    kept, rest = max_bytes + 1, bytearray()
+    chunk = await _read(descriptor)
+    if len(chunk) == 1:
+        # It may be half a byte order mark.
+        chunk += await _read(descriptor)
+    decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass") if chunk.startswith(_UTF_16) else None
     while True:
-        chunk = await _read(descriptor)
-        first, *lines = (recoder.feed(chunk) if chunk else recoder.end() + b"\n").split(b"\n")
+        text = chunk
+        if decoder is not None:
+            # Surrogates without a partner, and half a character at the end, become bytes that are no UTF-8.
+            is_half = not chunk and decoder.getstate()[0]
+            text = b"\xff" if is_half else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        first, *lines = (text if chunk else text + b"\n").split(b"\n")
         rest += first[: kept - len(rest)]
         if lines:
             yield [bytes(rest), *(line[:kept] for line in lines[:-1])]
             rest = bytearray(lines[-1][:kept])
         if not chunk:
             return
-
-
-class _Recoder:
-    """Makes UTF-8 of UTF-16 with its byte order mark; other bytes stay as they are."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        """The first bytes, until there are two."""
-        self._decoder: codecs.IncrementalDecoder | None = None
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes; return what is complete of them."""
-        if len(self._head) < len(codecs.BOM_UTF16):
-            chunk = self._head + chunk
-            self._head = chunk[: len(codecs.BOM_UTF16)]
-            if len(self._head) < len(codecs.BOM_UTF16):
-                return b""
-            if encoding := _UTF_16.get(self._head):
-                self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
-                chunk = chunk.removeprefix(self._head)
-        # Surrogates without a partner become bytes that are no UTF-8.
-        return (
-            chunk if self._decoder is None else self._decoder.decode(chunk).encode("utf-8", "surrogatepass")
-        )
-
-    def end(self) -> bytes:
-        """Return what is left: of half a character, a byte that is no UTF-8."""
-        if self._decoder is None:
-            return self._head if len(self._head) < len(codecs.BOM_UTF16) else b""
-        return b"\xff" if self._decoder.getstate()[0] else b""
+        chunk = await _read(descriptor)
 
 
 def urls_of(lines: Iterable[bytes]) -> list[str]:
