@@ -22,7 +22,7 @@ from rich.text import Text
 
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
 from robotgate.cli import check, common, files, lists, output, signing
-from robotgate.cli.rows import Earlier, Outcome
+from robotgate.cli.lists import Earlier, Outcome
 from robotgate.dashboard import serve
 from robotgate.errors import (
     DisallowedError,
