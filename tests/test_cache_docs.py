@@ -21,8 +21,8 @@ from tests.test_readme import ROOT, blocks
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, SystemClock
 from robotgate.cli.app import robotgate
+from robotgate.cli.cache import host_line, record_line
 from robotgate.cli.common import stated_store
-from robotgate.cli.transfer import HostEntry, host_line, record_line
 from robotgate.stores.option import open_store
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_every_command_is_told_of() -> None:
     ("value", "line", "others"),
     [
         (RECORD, record_line(RECORD), {"version", "kind"}),
-        (HOST, host_line(HostEntry("example.org", HOST)), {"version", "kind", "pace_key"}),
+        (HOST, host_line("example.org", HOST), {"version", "kind", "pace_key"}),
     ],
 )
 def test_fields_are_those_of_the_classes_that_are_named(

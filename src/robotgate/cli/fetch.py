@@ -23,7 +23,6 @@ from rich.text import Text
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
 from robotgate.cli import check, common, files, lists, output, signing
 from robotgate.cli.lists import Earlier, Outcome
-from robotgate.dashboard import serve
 from robotgate.errors import (
     DisallowedError,
     HostUnavailableError,
@@ -445,6 +444,9 @@ async def fetch(
             # Only now: a wrong option of the gate empties no file.
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
             if dashboard_at is not None:
+                # A server takes a tenth of a start to import.
+                from robotgate.dashboard import serve  # noqa: PLC0415
+
                 page = serve(gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls)
                 with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
                     output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")
