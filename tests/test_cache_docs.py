@@ -23,7 +23,7 @@ from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, Sys
 from robotgate.cli.app import robotgate
 from robotgate.cli.cache import host_line, record_line
 from robotgate.cli.common import stated_store
-from robotgate.stores.option import open_store
+from robotgate.gate_options import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,6 +135,5 @@ def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _keep(path: str) -> None:
     store = open_store(path, clock=SystemClock())
-    assert store is not None
     await store.save_record(RECORD)
     await store.aclose()

@@ -20,10 +20,7 @@ from robotgate.cli.output import logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
-from robotgate.gate_options import GATE_OPTIONS
-
-# The one place where a store is opened by its path or URL.
-from robotgate.stores.option import open_store
+from robotgate.gate_options import GATE_OPTIONS, open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -211,10 +208,7 @@ def stated_store(store_path: str | None) -> OwnStore:
         OptionError: it is neither a path nor the URL of a server.
     """
     path = str(_default_path()) if store_path is None else store_path
-    store = open_store(path, clock=SystemClock(), patience=PATIENCE)
-    if store is None:
-        raise AssertionError(path)
-    return store
+    return open_store(path, clock=SystemClock(), patience=PATIENCE)
 
 
 def existing_store(store_path: str | None) -> OwnStore:
