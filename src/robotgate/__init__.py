@@ -72,9 +72,8 @@ from robotgate.sites.site import HostAccess
 from robotgate.sites.status_table import Outcome
 from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.owner import owner
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
-from robotgate.urls import Origin, PaceKey, PaceKeyPolicy
+from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
 
 __version__ = version("robotgate")
 
