@@ -77,11 +77,7 @@ async def check(
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
-    if has_preferences:
-        # Needs an extra.
-        structured_fields()
-    if not urls and source is None:
-        raise click.UsageError("Give URLs, or a file of them with -i.")
+    check_given(urls, source, has_preferences=has_preferences)
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
     name = product_token(token or agent)
@@ -101,6 +97,14 @@ async def check(
             screen.print()
         show(screen, result, name, has_preferences=has_preferences)
     return max((result.exit for result in results), default=0)
+
+
+def check_given(urls: tuple[str, ...], source: str | None, *, has_preferences: bool) -> None:
+    """Refuse a command that was given no URLs, or that needs an extra for preferences."""
+    if has_preferences:
+        structured_fields()
+    if not urls and source is None:
+        raise click.UsageError("Give URLs, or a file of them with -i.")
 
 
 def verdict_columns(verdict: Verdict | None) -> dict[str, object]:

@@ -31,7 +31,6 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.preferences import Purpose
-from robotgate.preferences.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Iterator
@@ -412,11 +411,7 @@ async def fetch(
     Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, 2 for
     wrong usage or when a file cannot be read or written, 130 after Ctrl-C, 141 when the rows are read no more.
     """
-    if has_preferences:
-        # Needs an extra.
-        structured_fields()
-    if not urls and source is None:
-        raise click.UsageError("Give URLs, or a file of them with -i.")
+    check.check_given(urls, source, has_preferences=has_preferences)
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
     if source is not None and _is_same_file(source, target):

@@ -94,25 +94,32 @@ class RefusedRequest(IgnoreRequest):
         """The gate's error: `DisallowedError` has the verdict, `HostUnavailableError` and `TooSoonError` the time."""
 
 
-class Addon:
+class _OfCrawl:
+    """What Scrapy makes of a crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy."""
+        return cls(crawler)
+
+
+class Addon(_OfCrawl):
     """Puts a gate before every request of a crawl. docs/scrapy.md lists its settings."""
 
     gate: RobotGate
     """The gate of the crawl. It is open while the spider is."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
+        super().__init__(crawler)
         self.handlers: dict[str, str | type] = {}
         """The download handlers that send the requests, by scheme."""
         self.max_wait: float | None = None
         """Seconds that a request waits in all, for its turn and for a host that cannot be reached."""
         crawler.signals.connect(self._open, signals.spider_opened)
         crawler.signals.connect(self._close, signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Called by Scrapy to make the add-on."""
-        return cls(crawler)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -189,16 +196,12 @@ class Addon:
         await self.gate.aclose()
 
 
-class VerdictMiddleware:
+class VerdictMiddleware(_OfCrawl):
     """Asks for a request's verdict before the request takes a place in the downloader. It waits for no turn."""
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         self._addon = Addon.of(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Called by Scrapy to make the middleware."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Let an allowed request pass.
@@ -215,10 +218,10 @@ class VerdictMiddleware:
                 raise refusal_of(verdict)
         except RobotGateError as error:
             raise self._addon.refusal(request, error) from error
-        self._addon.crawler.stats.inc_value("robotgate/allowed")
+        self.crawler.stats.inc_value("robotgate/allowed")
 
 
-class PacedHandler:
+class PacedHandler(_OfCrawl):
     """Wraps the download handler of a scheme, and sends each request in its host's turn.
 
     Scrapy's timeouts start inside the wrapped handler, so none of them counts the wait. The wrapped handler returns
@@ -229,19 +232,14 @@ class PacedHandler:
     scheme: ClassVar[str]
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         self._addon = Addon.of(crawler)
-        self._crawler = crawler
         self._handler = build_from_crawler(load_object(self._addon.handlers[self.scheme]), crawler)
         for part in getattr(self._handler, "__dict__", {}).values():
             if isinstance(part, HTTPConnectionPool):
                 # Twisted would send a request a second time, at once and in the same turn, when a connection drops that
                 # has served another request. Scrapy's retries take a turn.
                 part.retryAutomatically = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Called by Scrapy to make the handler."""
-        return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
         """Wait for the turn, and send.
@@ -294,7 +292,7 @@ class PacedHandler:
             response: Response = await self._handler.download_request(request)
             return response
         # A handler written for Scrapy before 2.14.
-        return await ensure_awaitable(self._handler.download_request(request, self._crawler.spider))
+        return await ensure_awaitable(self._handler.download_request(request, self.crawler.spider))
 
     def _identify(self, request: Request) -> None:
         gate = self._addon.gate
