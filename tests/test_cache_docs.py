@@ -21,11 +21,11 @@ from tests.test_readme import ROOT, blocks
 
 from robotgate import Origin, SQLiteStore, SystemClock
 from robotgate.cli.app import robotgate
+from robotgate.cli.cache import host_line, record_line
 from robotgate.cli.common import stated_store
-from robotgate.cli.transfer import HostEntry, host_line, record_line
+from robotgate.gate_options import open_store
 from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
-from robotgate.stores.option import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_every_command_is_told_of() -> None:
     ("value", "line", "others"),
     [
         (RECORD, record_line(RECORD), {"version", "kind"}),
-        (HOST, host_line(HostEntry("example.org", HOST)), {"version", "kind", "pace_key"}),
+        (HOST, host_line("example.org", HOST), {"version", "kind", "pace_key"}),
     ],
 )
 def test_fields_are_those_of_the_classes_that_are_named(
@@ -137,6 +137,5 @@ def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _keep(path: str) -> None:
     store = open_store(path, clock=SystemClock())
-    assert store is not None
     await store.save_record(RECORD)
     await store.aclose()

@@ -180,7 +180,7 @@ async def play(program: Block | None, typed: Block, seen: Block | None, folder: 
             if command == SERVE:
                 printed = greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
             else:
-                cli = ("-m", "robotgate.cli") if what == "robotgate" else ()
+                cli = ("-m", "robotgate") if what == "robotgate" else ()
                 status, printed = await web.run(*cli, *arguments, cwd=folder)
             pattern = re.escape(shown.rstrip("\n")).replace("…", ".+")
             is_right = re.fullmatch(pattern, printed.rstrip("\n")) and "Traceback" not in printed

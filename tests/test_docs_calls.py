@@ -38,7 +38,7 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     async def ask_the_web() -> list[tuple[int | None, str]]:
         async with offline_web(tmp_path) as web, asyncio.timeout(120):
-            running = (web.run("-m", "robotgate.cli", *arguments, cwd=tmp_path) for arguments in asking)
+            running = (web.run("-m", "robotgate", *arguments, cwd=tmp_path) for arguments in asking)
             return await asyncio.gather(*running)
 
     assert asking

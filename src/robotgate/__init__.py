@@ -51,9 +51,8 @@ from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.owner import owner
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
-from robotgate.urls import Origin, PaceKey, PaceKeyPolicy
+from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
 
 __version__ = version("robotgate")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -26,7 +27,7 @@ from robotgate.client.turns import Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
-from robotgate.gate_options import GateOptions, completed, host_options
+from robotgate.gate_options import GateOptions, completed, host_options, open_store
 from robotgate.identity import identify
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import (
@@ -48,18 +49,11 @@ from robotgate.pace.turn import Permits, Places
 from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.stores.option import given_store, open_store
 from robotgate.threads import ThreadsafeGate
 from robotgate.urls import as_url, pace_key_function
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Callable,
-        Iterable,
-        MutableMapping,
-    )
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, MutableMapping
 
     from yarl import URL
 
@@ -74,6 +68,7 @@ if TYPE_CHECKING:
     from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
+    from robotgate.stores.base import OwnStore
 
     # Of the kinds of events that a callback is for.
     Kind = TypeVar("Kind", bound=Event)
@@ -122,8 +117,9 @@ class RobotGate:
         clock, store = options["clock"], options["store"]
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
         self._ticks, self._epoch = ticks_of(self._clock)
-        self._own_store = open_store(store, clock=self._clock)
-        store = self._own_store or given_store(store)
+        self._own_store: OwnStore | None = None
+        if isinstance(store, str | os.PathLike):
+            store = self._own_store = open_store(store, clock=self._clock)
         per_host = Overrides(host_options(options), options["overrides"])
         connector = None if session is None else session.connector
         limit = (0 if connector is None else connector.limit) or sys.maxsize

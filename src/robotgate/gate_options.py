@@ -2,15 +2,17 @@
 
 # Without `from __future__ import annotations`: the constructor's signature is made from these annotations.
 
+import os
 from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, TypeAlias, cast
 
 import aiohttp
 
 from robotgate.client.robots import Fetcher
 from robotgate.clock import Clock
+from robotgate.errors import OptionError
 from robotgate.identity import Signer
 from robotgate.options import (
     HOST_OPTIONS,
@@ -30,10 +32,23 @@ from robotgate.options import (
     unless_none,
 )
 from robotgate.rules.parser import Dialect
-from robotgate.stores.option import StoreOption
+from robotgate.stores.base import PATIENCE, SERVERS, OwnStore, Store, without_secrets
+from robotgate.stores.sqlite import SQLiteStore
 from robotgate.urls import PaceKey, PaceKeyPolicy
 
+StoreOption: TypeAlias = Store | str | os.PathLike[str] | None
+
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
+
+
+def check_store(name: str, value: object) -> None:
+    """Check that a value is a store, a path, a URL or None.
+
+    Raises:
+        OptionError: it is none of these.
+    """
+    if isinstance(value, type) or not isinstance(value, Store | str | os.PathLike | None):
+        raise OptionError(f"{name}={value!r}: give a Store, or the path of a file for a SQLiteStore")
 
 
 class GateOptions(PaceOptions, total=False):
@@ -83,7 +98,7 @@ class GateOptions(PaceOptions, total=False):
     credentials and middlewares; its connector's limit bounds open requests. Where its class is derived from aiohttp's,
     only the connector and `trust_env` serve robots.txt. What names resolve to is checked if its connector is a
     `PublicConnector`. docs/proxies.md lists what else the choice decides."""
-    store: Annotated[StoreOption, Option(None)]
+    store: Annotated[StoreOption, Option(None, check_store)]
     """Where rules and host states are kept; by default in the gate's memory only. The path of a file, as ``"cache.db"``
     or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a restart knows what it
     knew. It raises once the file cannot be used; for another `when_lost`, or any other option, pass a `SQLiteStore`.
@@ -123,3 +138,32 @@ def host_options(options: GateOptions) -> HostOptions:
     return cast(
         "HostOptions", {name: options.get(name, option.default) for name, option in HOST_OPTIONS.items()}
     )
+
+
+def open_store(store: str | os.PathLike[str], *, clock: Clock, patience: float = PATIENCE) -> OwnStore:
+    """Make the store for a path or a URL. Nothing is read or written before its `open`.
+
+    Args:
+        clock: the gate's clock.
+        patience: seconds for which a server that cannot be reached is tried again.
+
+    Raises:
+        OptionError: the value is neither the path of a file nor the URL of a server, or redis-py is missing.
+    """
+    try:
+        if isinstance(store, str) and SERVERS.match(store):
+            # Installed only with the extra.
+            from robotgate.stores.redis import RedisStore  # noqa: PLC0415
+
+            return RedisStore(store, clock=clock, patience=patience)
+        return SQLiteStore(store, clock=clock)
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "redis":
+            raise
+        raise OptionError(
+            f"store={without_secrets(str(store))!r}: a store in Redis or Valkey needs redis-py: "
+            'pip install "robotgate[redis]"'
+        ) from error
+    except OptionError as error:
+        # The error names the option of the store's class; the user has given `store`.
+        raise OptionError(f"store={str(error).partition('=')[2]}") from error

@@ -1,4 +1,4 @@
-"""URLs: origins, patterns that name hosts, pace keys, and Link headers.
+"""URLs: origins, patterns that name hosts, pace keys and who of a fleet visits which, and Link headers.
 
 Every URL goes through `yarl.URL`, as in aiohttp's own requests, so that dot segments, escapes and international host
 names are resolved once: the path and query that are judged are those that are sent.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from yarl import URL
@@ -21,7 +22,7 @@ from yarl import URL
 from robotgate.errors import InvalidURLError, NonPublicAddressError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from publicsuffixlist import PublicSuffixList
 
@@ -318,6 +319,38 @@ def pace_key_function(policy: PaceKeyPolicy) -> PaceKeyFunction:
         return key
 
     return of_origin
+
+
+def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = PaceKey.HOST) -> str:
+    """The member of a fleet that visits a URL: the same one for all URLs that are paced together.
+
+    The result depends on the arguments only, so that all processes, machines and versions agree. It is rendezvous
+    hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998): each of n members owns
+    about an n-th of all hosts. When a member leaves, its hosts are spread over the others; when one is added, it takes
+    its share from all others; no other host moves.
+
+    Args:
+        url: absolute, http or https. No request is made.
+        members: names of the processes or machines of the fleet. Their order and repetitions do not matter.
+        pace_key: the option that the gates of the fleet have.
+
+    Raises:
+        InvalidURLError: the URL is invalid.
+        OptionError: there are no members, a name is empty, or `pace_key` makes no sense.
+    """
+    # A string is an iterable of strings, and an empty setting that was split has one empty name.
+    given: list[object] = [] if isinstance(members, str) else list(members)
+    names = [name for name in given if isinstance(name, str) and name]
+    if not names or len(names) < len(given):
+        raise OptionError(f"members={members!r}: give a list of names, at least one and none empty")
+    key = pace_key_function(pace_key)(Origin.of(url)).encode("utf-8", "surrogatepass")
+    return max(names, key=lambda name: (_weight(name, key), name))
+
+
+def _weight(name: str, key: bytes) -> bytes:
+    # Hashed first, names of any length are keys of one.
+    name_hash = blake2b(name.encode("utf-8", "surrogatepass")).digest()
+    return blake2b(key, digest_size=16, key=name_hash).digest()
 
 
 def registrable_domain(host: str) -> str:

@@ -50,7 +50,7 @@ def run(*arguments: str, stdin: bytes = b"") -> Result:
 
 
 class Program(Protocol):
-    """Runs ``python -m robotgate.cli`` in a process of its own."""
+    """Runs ``python -m robotgate`` in a process of its own."""
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
         """Run it to its end."""
@@ -109,7 +109,7 @@ class _Module:
         self, *arguments: str, stdout: int = asyncio.subprocess.PIPE
     ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "error", "-m", "robotgate.cli", *arguments),
+            *(sys.executable, "-W", "error", "-m", "robotgate", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=stdout,
             stderr=asyncio.subprocess.PIPE,

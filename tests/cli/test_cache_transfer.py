@@ -17,7 +17,7 @@ from tests.cli.conftest import run
 from tests.cli.test_cache import cache, crash, keep, record
 
 from robotgate import Origin, SQLiteStore
-from robotgate.cli.transfer import HostEntry, host_line, record_line
+from robotgate.cli.cache import host_line, record_line
 from robotgate.sites import Outcome, RobotsRecord
 from robotgate.sites.status_table import MAX_SKEW
 from robotgate.stores import HostState
@@ -57,7 +57,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_line_that_is_refused_changes_nothing(path: Path, tmp_path: Path) -> None:
     """Its number and the reason are told, safe for a terminal; the other lines are imported; status 1."""
-    good, host = record_line(record(f"https://{HOST}")), host_line(HostEntry(HOST, HostState(visits=3)))
+    good, host = record_line(record(f"https://{HOST}")), host_line(HOST, HostState(visits=3))
     # A gate believes no record that is dated further ahead.
     future = time.time() + MAX_SKEW + 60
     source = write(
@@ -70,7 +70,7 @@ def test_a_line_that_is_refused_changes_nothing(path: Path, tmp_path: Path) -> N
         host.replace('"visits": 3', '"visits": NaN'),
         good.replace('"version": 1', '"version": 2'),
         record_line(replace(record("https://b.example"), checked_at=future)),
-        host_line(HostEntry("b.example", HostState(last_visit_at=future))),
+        host_line("b.example", HostState(last_visit_at=future)),
         good,
         host,
         "{",
@@ -186,7 +186,7 @@ def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> Non
     ours, theirs = (one, other) if is_first else (other, one)
     keep(path, a_example=ours)
 
-    assert cache(path, "import", write(tmp_path, host_line(HostEntry(HOST, theirs))))[0] == 0
+    assert cache(path, "import", write(tmp_path, host_line(HOST, theirs)))[0] == 0
 
     state = load(path)[1]
     assert state is not None
@@ -199,7 +199,7 @@ def test_an_import_saves_no_assumed_visit(path: Path, tmp_path: Path) -> None:
     """States are saved as they are imported; only hosts of the process that crashed count as visited then."""
     crashed_at = crash(path)
 
-    line = host_line(HostEntry("b.example", HostState(last_visit_at=5.0, visits=2)))
+    line = host_line("b.example", HostState(last_visit_at=5.0, visits=2))
     assert cache(path, "import", write(tmp_path, line))[0] == 0
 
     rows = [json.loads(row) for row in cache(path, "ls", "--json")[1].splitlines()]
@@ -222,8 +222,8 @@ def test_an_export_has_the_assumed_visit(path: Path, tmp_path: Path) -> None:
 def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
     """The newest record and the longest wait count, in any order."""
     old, new = record(f"https://{HOST}", checked_at=5.0), record(f"https://{HOST}", checked_at=9.0, body=b"")
-    short, long = (HostEntry(HOST, HostState(next_allowed_at=at, visits=1)) for at in (50.0, 90.0))
-    lines = [record_line(one) for one in (old, new, old)] + [host_line(one) for one in (short, long, short)]
+    short, long = ((HOST, HostState(next_allowed_at=at, visits=1)) for at in (50.0, 90.0))
+    lines = [record_line(one) for one in (old, new, old)] + [host_line(*one) for one in (short, long, short)]
 
     status, out = cache(path, "import", write(tmp_path, *lines))
 
@@ -231,7 +231,7 @@ def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
         0,
         "imported 1 robots.txt and the pace of 1 host; 2 known as new or newer, 0 lines refused\n",
     )
-    assert load(path) == (new, long.state)
+    assert load(path) == (new, long[1])
 
 
 def test_an_import_creates_a_store(path: Path, tmp_path: Path) -> None:

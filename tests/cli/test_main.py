@@ -27,7 +27,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
 
 
 async def test_it_runs_as_a_module(program: Program) -> None:
-    """``python -m robotgate.cli`` is the same program."""
+    """``python -m robotgate`` is the same program."""
     ended = await program("--version")
 
     assert (ended.status, ended.err) == (0, "")

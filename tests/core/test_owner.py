@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from robotgate import InvalidURLError, OptionError, PaceKey, owner
-from robotgate.stores.owner import _weight
-from robotgate.urls import Origin, pace_key_function
+from robotgate.urls import Origin, _weight, pace_key_function
 
 if TYPE_CHECKING:
     import random

@@ -11,8 +11,7 @@ from aiohttp import web as aiohttp_web
 from tests.dashboard.reader import as_shown, crawl, paced_as, reading, visit
 
 from robotgate import RobotGate, dashboard
-from robotgate.dashboard.application import MAX_STREAMS
-from robotgate.dashboard.survey import PAGE, SLICE
+from robotgate.dashboard.application import MAX_STREAMS, PAGE, SLICE
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate

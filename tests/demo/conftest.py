@@ -20,7 +20,7 @@ class Ended:
 async def start_demo(*arguments: str) -> asyncio.subprocess.Process:
     """Start ``robotgate demo``."""
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "robotgate.cli", "demo", *arguments),
+        *(sys.executable, "-W", "error", "-m", "robotgate", "demo", *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -65,7 +65,9 @@ async def check(
     as_json: bool,
     robots: BinaryIO | None,
     has_preferences: bool,
-    **options: object,
+    agent: str,
+    token: str | None,
+    **_: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
@@ -75,20 +77,16 @@ async def check(
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
-    if has_preferences:
-        # Needs an extra.
-        structured_fields()
-    if not urls and source is None:
-        raise click.UsageError("Give URLs, or a file of them with -i.")
+    check_given(urls, source, has_preferences=has_preferences)
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
-    token = product_token(str(options["token"] or options["agent"]))
+    name = product_token(token or agent)
     listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
-        results = [_check_offline(body, url, token) for url in listed]
+        results = [_check_offline(body, url, name) for url in listed]
     else:
-        async with common.opened_gate(common.store_of_options(), options) as gate:
+        async with common.opened_gate(common.store_of_options()) as gate:
             results = await _check_online(gate, listed)
     screen = output.Screen()
     for number, result in enumerate(results):
@@ -97,8 +95,16 @@ async def check(
             continue
         if number:
             screen.print()
-        show(screen, result, token, has_preferences=has_preferences)
+        show(screen, result, name, has_preferences=has_preferences)
     return max((result.exit for result in results), default=0)
+
+
+def check_given(urls: tuple[str, ...], source: str | None, *, has_preferences: bool) -> None:
+    """Refuse a command that was given no URLs, or that needs an extra for preferences."""
+    if has_preferences:
+        structured_fields()
+    if not urls and source is None:
+        raise click.UsageError("Give URLs, or a file of them with -i.")
 
 
 def verdict_columns(verdict: Verdict | None) -> dict[str, object]:

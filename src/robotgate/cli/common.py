@@ -16,17 +16,16 @@ import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
-from robotgate.cli.output import logged, printable_errors
+from robotgate.cli.output import logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
-
-# The one place where a store is opened by its path or URL.
-from robotgate.stores.option import open_store
+from robotgate.gate_options import GATE_OPTIONS, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
+    from robotgate.identity import Signer
     from robotgate.stores.base import OwnStore
 
 P = ParamSpec("P")
@@ -38,8 +37,6 @@ MAX_LOOK_UPS: Final = 512
 """Names that are looked up at once."""
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
 """Bytes of a robots.txt on disk that are read: more than crawlers use."""
-NOT_OF_GATE: Final = frozenset({"no_store", "proxy", "quiet", "store_path", "verbose"})
-"""Options of a command that visits sites which are not those of `RobotGate`."""
 PATIENCE: Final = 3.0
 """Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 
@@ -86,22 +83,6 @@ class Command(click.Command):
             raise SystemExit(INTERRUPTED) from None
 
 
-class Program(click.Group):
-    """A group of commands; no error prints a control character, whatever its message has from outside."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
-    ) -> click.Context:
-        """Read the options of the group itself."""
-        with printable_errors():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command."""
-        with printable_errors():
-            return super().invoke(ctx)
-
-
 def _proxy(text: str) -> str:
     try:
         Origin.of(text)
@@ -124,6 +105,7 @@ def _address(text: str) -> tuple[str, int]:
     return found[1] or found[2], int(found[3])
 
 
+_OF_GATE: Final = {"agent", "contact", *GATE_OPTIONS}
 make_gate: Final[Callable[..., RobotGate]] = RobotGate
 """It checks the types of its options itself."""
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -226,10 +208,7 @@ def stated_store(store_path: str | None) -> OwnStore:
         OptionError: it is neither a path nor the URL of a server.
     """
     path = str(_default_path()) if store_path is None else store_path
-    store = open_store(path, clock=SystemClock(), patience=PATIENCE)
-    if store is None:
-        raise AssertionError(path)
-    return store
+    return open_store(path, clock=SystemClock(), patience=PATIENCE)
 
 
 def existing_store(store_path: str | None) -> OwnStore:
@@ -254,37 +233,37 @@ def _default_path() -> Path:
 @asynccontextmanager
 async def opened_gate(
     store: MemoryStore | OwnStore,
-    options: Mapping[str, object],
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+    signer: Signer | None = None,
 ) -> AsyncIterator[RobotGate]:
-    """Open a gate and its store until the end of the block.
+    """Open a gate, with the options of the command that runs, and its store until the end of the block.
 
     Args:
-        options: of the command, those of `gate_options` among them.
         middlewares: of the session that fetches pages.
 
     Raises:
         OptionError: an option makes no sense.
         StoreError: the store cannot be used.
     """
-    if not options["contact"]:
+    params = click.get_current_context().params
+    if not params["contact"]:
         raise click.UsageError(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
-    proxy: str | None = click.get_current_context().params["proxy"]
+    proxy: str | None = params["proxy"]
     # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
     trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
 
     connector = BudgetedConnector(
         idle_limit(),
         resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
-        allow_private_addresses=bool(options["allow_private_addresses"]),
+        allow_private_addresses=params["allow_private_addresses"],
     )
     async with aiohttp.ClientSession(
         connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares, **HEADER_LIMITS
     ) as session:
-        gate_only = {name: value for name, value in options.items() if name not in NOT_OF_GATE}
-        gate = make_gate(**gate_only, session=session, store=store)
+        options = {name: value for name, value in params.items() if name in _OF_GATE}
+        gate = make_gate(**options, signer=signer, session=session, store=store)
         # Wrong options have been reported: the store is opened, and its file made, only now.
         async with store, gate:
             yield gate

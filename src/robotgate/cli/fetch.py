@@ -22,8 +22,7 @@ from rich.text import Text
 
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
 from robotgate.cli import check, common, files, lists, output, signing
-from robotgate.cli.rows import Earlier, Outcome
-from robotgate.dashboard import serve
+from robotgate.cli.lists import Earlier, Outcome
 from robotgate.errors import (
     DisallowedError,
     HostUnavailableError,
@@ -32,7 +31,6 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.preferences import Purpose
-from robotgate.preferences.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Iterator
@@ -339,9 +337,7 @@ def _rate(text: str) -> tuple[int, float]:
     type=_rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@common.setting(
-    "--concurrency-per-host", "per_host", default=1, help="Requests to one host at once, at most."
-)
+@common.setting("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
 @common.setting("--concurrency", default=256, help="Requests at once, over all hosts.")
 @click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
 @common.setting("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
@@ -387,7 +383,7 @@ async def fetch(
     has_headers: bool,
     folder: Path | None,
     warc_path: Path | None,
-    per_host: int,
+    concurrency_per_host: int,
     timeout: float,
     has_preferences: bool,
     key_file: Path | None,
@@ -396,7 +392,7 @@ async def fetch(
     dashboard_at: tuple[str, int] | None,
     dashboard_token: str | None,
     dashboard_controls: bool,
-    **options: object,
+    **_: object,
 ) -> int:
     """Fetch URLs politely and write one row of JSON for each.
 
@@ -415,20 +411,13 @@ async def fetch(
     Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, 2 for
     wrong usage or when a file cannot be read or written, 130 after Ctrl-C, 141 when the rows are read no more.
     """
-    if has_preferences:
-        # Needs an extra.
-        structured_fields()
-    if not urls and source is None:
-        raise click.UsageError("Give URLs, or a file of them with -i.")
+    check.check_given(urls, source, has_preferences=has_preferences)
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
     if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
     store = common.store_of_options()
-    options |= {
-        "concurrency_per_host": per_host,
-        "signer": signing.signer_of(key_file, agent_url, agent_form),
-    }
+    signer = signing.signer_of(key_file, agent_url, agent_form)
     with common.os_errors(f"read {target}"):
         earlier = Earlier()
         if resume:
@@ -440,19 +429,19 @@ async def fetch(
         has_headers=has_headers,
         has_preferences=has_preferences,
         timeout=timeout,
-        per_host=per_host,
+        per_host=concurrency_per_host,
     )
     is_quiet = common.verbosity() < 0
 
     middlewares = () if warc_path is None else (files.record,)
     try:
-        async with (
-            common.opened_gate(store, options, middlewares) as gate,
-            AsyncExitStack() as stack,
-        ):
+        async with common.opened_gate(store, middlewares, signer) as gate, AsyncExitStack() as stack:
             # Only now: a wrong option of the gate empties no file.
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
             if dashboard_at is not None:
+                # A server takes a tenth of a start to import.
+                from robotgate.dashboard import serve  # noqa: PLC0415
+
                 page = serve(gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls)
                 with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
                     output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")

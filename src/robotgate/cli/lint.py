@@ -41,13 +41,7 @@ _LABEL_WIDTH: Final = 10
 )
 @common.gate_options("Needed for URLs only.")
 @common.store_options
-async def lint(
-    *,
-    sources: tuple[str, ...],
-    as_json: bool,
-    ignored: tuple[str, ...],
-    **options: object,
-) -> int:
+async def lint(*, sources: tuple[str, ...], as_json: bool, ignored: tuple[str, ...], **_: object) -> int:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
 
     A FILE of - is standard input. Of a URL, the /robots.txt of its site is read, as much of it as crawlers read: the
@@ -61,7 +55,7 @@ async def lint(
     urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
     bodies: dict[str, bytes | str] = {}
     if urls:
-        async with common.opened_gate(common.store_of_options(), options) as gate:
+        async with common.opened_gate(common.store_of_options()) as gate:
             bodies = await _read_sites(gate, urls)
     screen, status = output.Screen(), 0
     for number, source in enumerate(sources):

@@ -1,15 +1,18 @@
-"""Lists of URLs: lines that are read in bounded memory, and which URLs came before."""
+"""What was done, and what is to be done: lists of URLs, read in bounded memory, and the rows of ``robotgate fetch``."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
 import hashlib
+import json
 import os
 import re
 import threading
 from collections import defaultdict
 from concurrent.futures import Future
+from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from robotgate import InvalidURLError, Origin
@@ -18,13 +21,14 @@ from robotgate.urls import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from pathlib import Path
 
 MAX_URL_BYTES: Final = 8192
 """A longer URL is refused: servers accept none."""
 CHUNK_BYTES: Final = 65_536
 STANDARD_INPUT: Final = "-"
-_UTF_16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""By their byte order marks."""
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Its byte order marks."""
 _UNREADABLE: Final = re.compile("[\0\ufffd\ud800-\udfff]")
 """What a URL has that was read in another encoding than its own, or was saved by a program that could not read it."""
 _NOT_UTF_8: Final = (
@@ -50,46 +54,26 @@ async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[
     Raises:
         OSError: it cannot be read.
     """
-    kept, rest, recoder = max_bytes + 1, bytearray(), _Recoder()
+    kept, rest = max_bytes + 1, bytearray()
+    chunk = await _read(descriptor)
+    if len(chunk) == 1:
+        # It may be half a byte order mark.
+        chunk += await _read(descriptor)
+    decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass") if chunk.startswith(_UTF_16) else None
     while True:
-        chunk = await _read(descriptor)
-        first, *lines = (recoder.feed(chunk) if chunk else recoder.end() + b"\n").split(b"\n")
+        text = chunk
+        if decoder is not None:
+            # Surrogates without a partner, and half a character at the end, become bytes that are no UTF-8.
+            is_half = not chunk and decoder.getstate()[0]
+            text = b"\xff" if is_half else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        first, *lines = (text if chunk else text + b"\n").split(b"\n")
         rest += first[: kept - len(rest)]
         if lines:
             yield [bytes(rest), *(line[:kept] for line in lines[:-1])]
             rest = bytearray(lines[-1][:kept])
         if not chunk:
             return
-
-
-class _Recoder:
-    """Makes UTF-8 of UTF-16 with its byte order mark; other bytes stay as they are."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        """The first bytes, until there are two."""
-        self._decoder: codecs.IncrementalDecoder | None = None
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes; return what is complete of them."""
-        if len(self._head) < len(codecs.BOM_UTF16):
-            chunk = self._head + chunk
-            self._head = chunk[: len(codecs.BOM_UTF16)]
-            if len(self._head) < len(codecs.BOM_UTF16):
-                return b""
-            if encoding := _UTF_16.get(self._head):
-                self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
-                chunk = chunk.removeprefix(self._head)
-        # Surrogates without a partner become bytes that are no UTF-8.
-        return (
-            chunk if self._decoder is None else self._decoder.decode(chunk).encode("utf-8", "surrogatepass")
-        )
-
-    def end(self) -> bytes:
-        """Return what is left: of half a character, a byte that is no UTF-8."""
-        if self._decoder is None:
-            return self._head if len(self._head) < len(codecs.BOM_UTF16) else b""
-        return b"\xff" if self._decoder.getstate()[0] else b""
+        chunk = await _read(descriptor)
 
 
 def urls_of(lines: Iterable[bytes]) -> list[str]:
@@ -183,3 +167,74 @@ def key_of(url: str) -> bytes:
 def digest(url: str) -> bytes:
     """Return a hash of a URL: of fixed size, so that many fit into memory."""
     return hashlib.sha256(url.encode(errors="surrogatepass")).digest()[:16]
+
+
+class Outcome(StrEnum):
+    """How a URL ended. The values stand in the JSON rows."""
+
+    FETCHED = "fetched"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    INVALID = "invalid"
+    TOO_SOON = "too_soon"
+    UNAVAILABLE = "unavailable"
+
+
+_PASSING: Final = {Outcome.FAILED, Outcome.TOO_SOON, Outcome.UNAVAILABLE}
+"""Outcomes for a reason that may have passed."""
+_LASTING: Final = {
+    "ResponseTooLargeError",
+    "TooManyRedirects",
+    "InvalidUrlRedirectClientError",
+    "NonHttpUrlRedirectClientError",
+}
+"""Errors of failed pages that another attempt would meet again."""
+
+
+class Earlier:
+    """What the rows of earlier runs say of URLs."""
+
+    def __init__(self) -> None:
+        self.done: Digests = Digests()
+        """Those that are not asked for again, by `key_of`."""
+        self.lost: Digests = Digests()
+        """Those of `done` that were neither fetched nor blocked."""
+        self.attempts: dict[bytes, int] = {}
+        """How often the others were tried."""
+
+    def read(self, path: Path) -> None:
+        """Read a file of rows, if there is one. A last line that a killed run has cut off is removed.
+
+        Raises:
+            OSError: the file cannot be read or shortened.
+        """
+        if not path.exists():
+            return
+        whole = 0
+        with path.open("r+b") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    file.truncate(whole)
+                    break
+                whole += len(line)
+                if row := row_of(line):
+                    self._add(row)
+
+    def _add(self, row: dict[str, object]) -> None:
+        key, outcome = key_of(str(row["url"])), row.get("outcome")
+        if outcome in _PASSING and row.get("error") not in _LASTING:
+            self.attempts[key] = self.attempts.get(key, 0) + 1
+            return
+        self.attempts.pop(key, None)
+        self.done.add(key)
+        if outcome in (Outcome.FAILED, Outcome.INVALID):
+            self.lost.add(key)
+
+
+def row_of(line: bytes) -> dict[str, object]:
+    """Return a row of ``robotgate fetch``: an object with a URL. It is empty if the line is none."""
+    with suppress(ValueError, RecursionError):
+        row = json.loads(line)
+        if isinstance(row, dict) and isinstance(row.get("url"), str):
+            return row
+    return {}

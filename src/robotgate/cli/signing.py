@@ -109,28 +109,23 @@ async def directory(
     if agent_url is None:
         raise click.UsageError("Give --agent-url: the directory is signed for its host.")
     from robotgate.signing import AgentForm, Directory, SigningKey
+    from robotgate.signing.directory import CARD_PATH
+    from robotgate.signing.signer import DIRECTORY_PATH
 
     keys = tuple(SigningKey.from_pem(file) for file in key_files)
     published = Directory(keys, agent_url, AgentForm(agent_form))
     card = None if contact is None else published.card(agent, contact=contact, token=token)
-    if root is not None:
-        _write(published, root, card, lifetime=days * 24 * 3600)
     if address is not None:
         await _serve(published, *address, card)
-
-
-def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: int) -> None:
-    from robotgate.signing.directory import CARD_PATH
-    from robotgate.signing.signer import DIRECTORY_PATH
-
-    for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
-        if body is not None:
+    if root is not None:
+        for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
             file = root / path.removeprefix("/")
-            with common.os_errors(f"write {file}"):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(body)
-    for name, value in published.headers(time.time(), lifetime=lifetime).items():
-        click.echo(f"{name}: {value}")
+            if body is not None:
+                with common.os_errors(f"write {file}"):
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(body)
+        for name, value in published.headers(time.time(), lifetime=days * 24 * 3600).items():
+            click.echo(f"{name}: {value}")
 
 
 async def _serve(published: Directory, host: str, port: int, card: bytes | None) -> None:

@@ -1,6 +1,8 @@
 """The web application: the page, a stream of server-sent events for each reader, and what its buttons do.
 
-Each reader has a message of its own every second, so one that is slow misses some and delays no other.
+Each reader has a message of its own every second, so one that is slow misses some and delays no other. All origins are
+counted and sorted in passes that serve all readers, some hundred origins at a time between other tasks. The last
+answers and refusals are kept from the gate's events, bounded, from when the application starts.
 """
 
 from __future__ import annotations
@@ -8,33 +10,37 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
+from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from heapq import nlargest
 from importlib import resources
-from typing import TYPE_CHECKING, Final, TypeAlias
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from aiohttp import web
 
 from robotgate.dashboard.guard import Guard, add_headers
-from robotgate.dashboard.notes import EVENTS, Notes, bounded
-from robotgate.dashboard.survey import MAX_PAGES, ORDERS, PAGE, Query, Survey, failures
 from robotgate.errors import GateClosedError, RobotGateError
-from robotgate.events import RobotsFetched, one_line
-from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
+from robotgate.events import RobotsFetched, TurnEnded, TurnRefused, VerdictRefused, one_line
+from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP, Tally
+from robotgate.observe.views import GateStats, OriginView, count_hosts, count_origins
 from robotgate.rules.grammar import readable
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 
     from robotgate.client.turns import Turns
-    from robotgate.events import TurnEnded
+    from robotgate.events import Event
     from robotgate.gate import RobotGate
-    from robotgate.observe.views import OriginView
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | float | bool | None"
+T = TypeVar("T")
 
 PERIOD: Final = 1.0
 """Seconds between two messages."""
@@ -54,6 +60,215 @@ FILES: Final = {
     "page.css": ("page.css", "text/css"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
+PAGE: Final = 50
+MAX_PAGES: Final = 20
+"""Later pages are not shown: search instead."""
+SLICE: Final = 400
+"""Origins between two turns of other tasks: a fraction of a millisecond."""
+MAX_READ: Final = 500
+"""Views with rules that nothing uses which are kept."""
+MAX_SHARE: Final = 0.01
+"""The share of the event loop's time that passes over all origins take. With more, there are fewer passes."""
+READ_ANEW: Final = ("access", "checked_at", "fresh_until_at", "stale")
+"""What a view has from such rules."""
+READ_AGE: Final = 60.0
+"""Seconds after which such rules are read again: a stale copy may have ended."""
+MAX_NOTED: Final = 2000
+"""Origins whose answers and refusals are kept: those with the latest events."""
+MAX_ANSWERS: Final = 12
+"""Answers that are kept of an origin."""
+MAX_RULES: Final = 32
+"""Rules of an origin whose refusals are counted."""
+MAX_TEXT: Final = 300
+"""Characters of a URL or a reason that are shown."""
+EVENTS: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
+"""The events that are kept of a host."""
+
+
+def _blocked(site: Site, now: float) -> float:
+    until_at = max(site.host.blocked_until_at, site.operator_until_at, site.circuit.retry_at)
+    return until_at if until_at > now else 0
+
+
+def failures(site: Site) -> int:
+    """Return how often in a row the host blocked us, was not reached, or gave no robots.txt."""
+    record = site.record
+    return site.host.failures + site.circuit.outages + (0 if record is None else record.failures)
+
+
+ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
+    "waiting": lambda site, _: site.host.waiting if site.host.waiters else 0,
+    "blocked": _blocked,
+    "slow": lambda site, _: site.host.latency or 0,
+    "failing": lambda site, _: failures(site),
+    "visits": lambda site, _: site.host.visits,
+    "refused": lambda site, _: site.refused,
+}
+"""By what origins may be sorted, the largest first; the value at an instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which origins a page shows."""
+
+    order: str
+    """Of `ORDERS`."""
+    search: str = ""
+    """A part of the origin."""
+    page: int = 0
+
+
+class Ranking:
+    """The first origins of one query, of those added so far."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.matches: int = 0
+        """Origins that the search finds, on all pages."""
+        self._limit = (query.page + 1) * PAGE
+        self._best: list[tuple[float, Site]] = []
+
+    def add(self, sites: list[Site], now: float) -> None:
+        """Look at some more origins."""
+        value, search, best = ORDERS[self.query.order], self.query.search, self._best
+        if search:
+            sites = [site for site in sites if search in site.key]
+        self.matches += len(sites)
+        # Among equal values, the origins that came earlier stay.
+        floor = best[-1][0] if len(best) == self._limit else -1.0
+        found = [(at, site) for site in sites if (at := value(site, now)) > floor]
+        if found:
+            self._best = nlargest(self._limit, best + found, key=itemgetter(0))
+
+    @property
+    def sites(self) -> list[Site]:
+        """The origins of the page."""
+        return [site for _, site in self._best[self.query.page * PAGE :]]
+
+
+class Survey:
+    """Counts the hosts and origins of one gate, and finds the origins of each query."""
+
+    def __init__(self, gate: RobotGate) -> None:
+        self._read = lru_cache(maxsize=MAX_READ)(lambda record, _: gate.host(record.origin.text))
+        self._counts: Counter[str] = Counter()
+        self.pages: dict[Query, Ranking] = {}
+        """The origins of each query of the last pass."""
+        self._lock = asyncio.Lock()
+        self._due_at = 0.0
+        self._busy = 0.0
+        """Seconds of processor time that the last pass over all took."""
+
+    async def update(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
+        """Count hosts and origins, and find the origins of a query.
+
+        The last result is used again until another is due, or the query is new.
+
+        Args:
+            queries: those of all readers: one pass serves them all.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            is_new = query is not None and query not in self.pages
+            if is_new or loop.time() >= self._due_at:
+                await self._pass(turns, {each for each in queries if each is not None})
+                self._due_at = loop.time() + self._busy / MAX_SHARE
+                # Queries that are new each time take a fifth of the time at most.
+                await asyncio.sleep(4 * self._busy)
+        return GateStats.of(turns, self._counts)
+
+    async def _pass(self, turns: Turns, queries: Collection[Query]) -> None:
+        now, self._busy = turns.scheduler.now(), 0.0
+        rankings = {query: Ranking(query) for query in queries}
+        counts: Counter[str] = Counter()
+        # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
+        async for hosts in self._sliced(turns.scheduler.hosts):
+            counts += count_hosts(hosts, now)
+        async for sites in self._sliced(turns.sites):
+            counts += count_origins(sites, now)
+            # Those whose rules are in memory.
+            known = [
+                site
+                for site in sites
+                if site.ruling is not None or (site.record is not None and not site.options["ignore_robots"])
+            ]
+            for ranking in rankings.values():
+                ranking.add(known, now)
+        self._counts, self.pages = counts, rankings
+
+    async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
+        """Yield what is in a table now, a part at a time; the event loop goes on in between."""
+        began = time.thread_time()
+        values = list(table.values())
+        for start in range(0, len(values), SLICE):
+            yield values[start : start + SLICE]
+            self._busy += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+
+    def view(self, turns: Turns, site: Site) -> OriginView:
+        """Return what `RobotGate.host` returns. Rules that nothing uses are read from their file once a minute at most.
+
+        Raises:
+            GateClosedError: the gate was closed.
+        """
+        now = turns.scheduler.now()
+        due_at = now + turns.scheduler.wait_time(site)
+        view = OriginView.of_site(site, site.ruling, now=now, next_allowed_at=due_at)
+        if site.ruling is not None or site.record is None:
+            return view
+        read = self._read(site.record, now // READ_AGE)
+        return replace(view, **{name: getattr(read, name) for name in READ_ANEW})
+
+
+@dataclass(slots=True)
+class HostNotes:
+    """What is kept of one origin."""
+
+    answers: deque[TurnEnded | RobotsFetched] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
+    rules: Counter[tuple[int | None, str]] = field(default_factory=Counter)
+    """Refusals by the line and the text of the rule; by the reason where no rule decided."""
+    turned_away: str | None = None
+    """Why a turn was refused the last time for another reason."""
+
+
+class Notes:
+    """The last answers and refusals of the origins of one gate."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, HostNotes] = {}
+        """By origin; those with the latest events are last."""
+
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        match event:
+            case TurnEnded():
+                self.of(event.url).answers.appendleft(event)
+            case RobotsFetched():
+                self.of(event.origin.text).answers.appendleft(event)
+            case VerdictRefused(verdict=verdict):
+                rules, rule = self.of(verdict.url).rules, verdict.rule
+                line, text = (None, verdict.reason.value) if rule is None else (rule.line, str(rule))
+                rules[line, bounded(text)] += 1
+                if len(rules) > MAX_RULES:
+                    # Not the one that was counted just now, which is the last.
+                    del rules[min(list(rules)[:-1], key=rules.__getitem__)]
+            case TurnRefused():
+                self.of(event.url).turned_away = bounded(str(event.error))
+
+    def of(self, url: str) -> HostNotes:
+        """Return what is kept of the origin of a URL, and move it to the end of the line for removal."""
+        origin = "/".join(url.split("/", 3)[:3])
+        notes = self._hosts[origin] = self._hosts.pop(origin, HostNotes())
+        if len(self._hosts) > MAX_NOTED:
+            del self._hosts[next(iter(self._hosts))]
+        return notes
+
+
+def bounded(text: str) -> str:
+    """A text as it is shown."""
+    text = one_line(text)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 class Dashboard:
@@ -62,7 +277,8 @@ class Dashboard:
     def __init__(self, gate: RobotGate, guard: Guard) -> None:
         self._gate = gate
         self._guard = guard
-        self._notes = Notes(gate)
+        self._notes = Notes()
+        self._tally = Tally(gate)
         self._survey = Survey(gate)
         self._queries: list[Query | None] = []
         """What each reader asks for; None: the page of one host."""
@@ -96,12 +312,12 @@ class Dashboard:
 
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
         unsubscribe = self._gate.subscribe(self._notes.add, *EVENTS, at_once=True)
-        self._notes.tally.start()
+        self._tally.start()
         try:
             yield
         finally:
             unsubscribe()
-            self._notes.tally.close()
+            self._tally.close()
 
     async def _end(self, _: web.Application) -> None:
         self._is_over = True
@@ -127,7 +343,7 @@ class Dashboard:
         if turns.pages is None:
             raise GateClosedError
         stats = await self._survey.update(turns, self._queries, query)
-        values = self._notes.tally.values(stats)
+        values = self._tally.values(stats)
         message: dict[str, Json] = {
             "now": turns.scheduler.now(),
             "agent": self._gate._headers["User-Agent"],
@@ -158,7 +374,7 @@ class Dashboard:
         site = turns.sites.get(origin)
         if site is None:
             return {"origin": origin, "is_known": False}
-        notes, record = self._notes.of_origin(origin), site.record
+        notes, record = self._notes.of(origin), site.record
         return {
             **_row(site, self._survey.view(turns, site)),
             "is_known": True,
@@ -271,11 +487,15 @@ def _row(site: Site, view: OriginView) -> dict[str, Json]:
 
 
 def _robots_row(record: RobotsRecord) -> Json:
-    shown = {name: getattr(record, name) for name in ("status", "cause", "checked_at")}
+    shown = _attributes(record, "status", "cause", "checked_at")
     return {"url": record.robots_url, "bytes": len(record.body), **shown}
 
 
 def _answer(event: TurnEnded | RobotsFetched) -> Json:
     url, cause = (event.robots_url, event.cause) if isinstance(event, RobotsFetched) else (event.url, None)
-    shown = {name: getattr(event, name) for name in ("at", "status", "bytes_read", "elapsed")}
-    return {"url": bounded(url), "cause": None if cause is None else bounded(cause), **shown}
+    shown = _attributes(event, "at", "status", "bytes_read", "elapsed")
+    return {"url": bounded(url), "cause": cause and bounded(cause), **shown}
+
+
+def _attributes(value: object, *names: str) -> dict[str, Json]:
+    return {name: getattr(value, name) for name in names}

@@ -161,8 +161,7 @@ async def _work(order: Order) -> None:
     """Fetch this worker's share of the URLs, each in a task of its own."""
     # With N workers, each takes every Nth URL, so that it has some of every larger site.
     urls = draw_plan(order.seed, order.page_count).urls[order.worker - 1 :: order.workers]
-    # Here, since every command imports this module.
-    from robotgate.signing import Ed25519Signer, SigningKey  # noqa: PLC0415
+    from robotgate.signing import Ed25519Signer, SigningKey  # noqa: PLC0415 - installed only with the extra
 
     async with AsyncExitStack() as stack:
         store: RedisStore | str | None = order.store

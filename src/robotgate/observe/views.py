@@ -6,9 +6,9 @@ A host is what is paced together, by its pace key; an origin is what one robots.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self, TypedDict
+from typing import TYPE_CHECKING, Final, Self
 
 from robotgate.pace.state import is_open
 from robotgate.pace.turn import OPEN
@@ -154,7 +154,20 @@ class HostView:
     @classmethod
     def of(cls, host: Host, *, now: float, next_allowed_at: float) -> HostView:
         """Return what is known of a host, from memory."""
-        return HostView(**_pace_of(host, now, next_allowed_at))
+        return HostView(
+            host=host.key,
+            origins=tuple(paced.origin.text for paced in host.origins),
+            visits=host.visits,
+            bytes_read=host.bytes_read,
+            last_visit_at=host.snapshot().last_visit_at,
+            next_allowed_at=next_allowed_at,
+            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+            failures=host.failures,
+            latency=host.latency,
+            delay=host.delay,
+            waiting=host.waiting,
+            open_turns=len(host.open),
+        )
 
     def __str__(self) -> str:
         """One line."""
@@ -195,6 +208,7 @@ class OriginView(HostView):
         """Return what is known of an origin, from memory."""
         record = None if ruling is None else ruling.record
         return OriginView(
+            **asdict(HostView.of(site.host, now=now, next_allowed_at=next_allowed_at)),
             origin=site.key,
             access=None if ruling is None else ruling.access,
             checked_at=None if record is None else record.checked_at,
@@ -203,7 +217,6 @@ class OriginView(HostView):
             refused=site.refused,
             blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
-            **_pace_of(site.host, now, next_allowed_at),
         )
 
     def __str__(self) -> str:
@@ -217,38 +230,6 @@ class OriginView(HostView):
         stale = " by stale rules" if self.stale else ""
         pace = self._pace(f" {self.refused} refused,")
         return ", ".join([f"{self.origin}: {access}{stale}, {pace}", *marks])
-
-
-class _Pace(TypedDict):
-    host: str
-    origins: tuple[str, ...]
-    visits: int
-    bytes_read: int
-    last_visit_at: float | None
-    next_allowed_at: float
-    blocked_until_at: float | None
-    failures: int
-    latency: float | None
-    delay: float
-    waiting: int
-    open_turns: int
-
-
-def _pace_of(host: Host, now: float, next_allowed_at: float) -> _Pace:
-    return _Pace(
-        host=host.key,
-        origins=tuple(paced.origin.text for paced in host.origins),
-        visits=host.visits,
-        bytes_read=host.bytes_read,
-        last_visit_at=host.snapshot().last_visit_at,
-        next_allowed_at=next_allowed_at,
-        blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
-        failures=host.failures,
-        latency=host.latency,
-        delay=host.delay,
-        waiting=host.waiting,
-        open_turns=len(host.open),
-    )
 
 
 def _marks(**until_at: float | None) -> list[str]:

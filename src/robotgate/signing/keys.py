@@ -87,9 +87,7 @@ class SigningKey:
         """
         file = Path(os.fsdecode(path))
         text = self._private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         try:
             _check_directory(file)

@@ -31,7 +31,8 @@ MAX_LAYERS: Final = 2
 """A gzip file may be sent with gzip as its Content-Encoding."""
 MAX_MEMBERS: Final = 128
 """Of one gzip file (RFC 1952 §2.2). A member may be empty, but costs as much as a full one."""
-_GZIP: Final = b"\x1f\x8b"
+_GZIP: Final = b"\x1f"
+"""How gzip begins (RFC 1952 §2.3.1); no text does."""
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 
@@ -45,8 +46,6 @@ class Unpacker:
     def __init__(self, layers: int = MAX_LAYERS) -> None:
         self._layers = layers
         self._taken = 0
-        self._head: bytes | None = b""
-        """The beginning, until it is long enough to tell whether it is gzip; then None."""
         self._inner: Unpacker | None = None
         """Takes what is unpacked here; None if the bytes are not gzip."""
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
@@ -58,17 +57,11 @@ class Unpacker:
         Raises:
             BrokenSitemapError: they are broken, or too many.
         """
+        if self._layers and not self._taken and data.startswith(_GZIP):
+            self._inner = Unpacker(self._layers - 1)
         self._taken += len(data)
         if self._taken > MAX_BYTES:
             raise BrokenSitemapError(f"longer than {MAX_BYTES:,} bytes")
-        if self._head is not None:
-            data = self._head + data
-            if len(data) < len(_GZIP):
-                self._head = data
-                return
-            self._head = None
-            if self._layers and data.startswith(_GZIP):
-                self._inner = Unpacker(self._layers - 1)
         if self._inner is None:
             for start in range(0, len(data), PIECE_BYTES):
                 yield data[start : start + PIECE_BYTES]
@@ -81,12 +74,10 @@ class Unpacker:
         Raises:
             BrokenSitemapError: the bytes break off.
         """
-        if self._inner is None:
-            yield self._head or b""
-            return
-        yield from self._inner.end()
-        if not self._inflater.eof:
-            raise BrokenSitemapError("the gzip file breaks off")
+        if self._inner is not None:
+            yield from self._inner.end()
+            if not self._inflater.eof:
+                raise BrokenSitemapError("the gzip file breaks off")
 
     def _inflate(self, data: bytes, inner: Unpacker) -> Iterator[bytes]:
         while data:

@@ -1,4 +1,4 @@
-"""Records and host states as named fields: one table of fields for every store, and for the files of `cli.transfer`.
+"""Records and host states as named fields: one table of fields for every store, and for what `robotgate cache` exports.
 
 JSON is written in ASCII, so that terminals and tools that split lines do not change it. Input is not trusted: an entry
 with a field that is missing, unknown, doubled or wrong is refused as a whole. Only a field of a host's state that older

@@ -1,19 +1,27 @@
-"""The add-on: the gate of a crawl, made of the crawl's settings, and the middleware that asks it for verdicts."""
+"""The add-on: the gate of a crawl, made of the crawl's settings, the middleware that asks it for verdicts, and the
+download handler that sends each request in its host's turn, through the handler that the project has.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+from twisted.web.client import HTTPConnectionPool
 
+from robotgate.client.proxy import fault_of_answer
 from robotgate.client.turns import refusal_of
 from robotgate.clock import SystemClock
 from robotgate.errors import (
@@ -27,17 +35,27 @@ from robotgate.errors import (
 from robotgate.events import HostBlocked, RobotsFetched
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
-from robotgate.integrations.scrapy.robots import ScrapyFetcher, proxy_of
+from robotgate.integrations.scrapy.robots import (
+    MAX_BYTES,
+    ScrapyFetcher,
+    decoded,
+    headers_of,
+    proxy_of,
+    scrapy_outage_of,
+)
 from robotgate.rules.verdict import AccessResult
+from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from typing import Self
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
     from robotgate.client.turn import Turn
+    from robotgate.client.turns import PageTurn
     from robotgate.events import Event
 
 SETTINGS: Final = {
@@ -54,8 +72,8 @@ REFUSALS: Final[dict[type[RobotGateError], str]] = {
 }
 """The statistic that counts each error."""
 HANDLERS: Final = {
-    "http": "robotgate.integrations.scrapy.handler.HttpHandler",
-    "https": "robotgate.integrations.scrapy.handler.HttpsHandler",
+    "http": "robotgate.integrations.scrapy.addon.HttpHandler",
+    "https": "robotgate.integrations.scrapy.addon.HttpsHandler",
 }
 VERDICT_PRIORITY: Final = 100
 """The place of Scrapy's own middleware for robots.txt: a refused request has cost nothing yet."""
@@ -76,25 +94,32 @@ class RefusedRequest(IgnoreRequest):
         """The gate's error: `DisallowedError` has the verdict, `HostUnavailableError` and `TooSoonError` the time."""
 
 
-class Addon:
+class _OfCrawl:
+    """What Scrapy makes of a crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy."""
+        return cls(crawler)
+
+
+class Addon(_OfCrawl):
     """Puts a gate before every request of a crawl. docs/scrapy.md lists its settings."""
 
     gate: RobotGate
     """The gate of the crawl. It is open while the spider is."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
+        super().__init__(crawler)
         self.handlers: dict[str, str | type] = {}
         """The download handlers that send the requests, by scheme."""
         self.max_wait: float | None = None
         """Seconds that a request waits in all, for its turn and for a host that cannot be reached."""
         crawler.signals.connect(self._open, signals.spider_opened)
         crawler.signals.connect(self._close, signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Called by Scrapy to make the add-on."""
-        return cls(crawler)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -171,16 +196,12 @@ class Addon:
         await self.gate.aclose()
 
 
-class VerdictMiddleware:
+class VerdictMiddleware(_OfCrawl):
     """Asks for a request's verdict before the request takes a place in the downloader. It waits for no turn."""
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         self._addon = Addon.of(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Called by Scrapy to make the middleware."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Let an allowed request pass.
@@ -197,7 +218,122 @@ class VerdictMiddleware:
                 raise refusal_of(verdict)
         except RobotGateError as error:
             raise self._addon.refusal(request, error) from error
-        self._addon.crawler.stats.inc_value("robotgate/allowed")
+        self.crawler.stats.inc_value("robotgate/allowed")
+
+
+class PacedHandler(_OfCrawl):
+    """Wraps the download handler of a scheme, and sends each request in its host's turn.
+
+    Scrapy's timeouts start inside the wrapped handler, so none of them counts the wait. The wrapped handler returns
+    when the body has been read, so the turn ends then.
+    """
+
+    lazy: ClassVar[bool] = False
+    scheme: ClassVar[str]
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._addon = Addon.of(crawler)
+        self._handler = build_from_crawler(load_object(self._addon.handlers[self.scheme]), crawler)
+        for part in getattr(self._handler, "__dict__", {}).values():
+            if isinstance(part, HTTPConnectionPool):
+                # Twisted would send a request a second time, at once and in the same turn, when a connection drops that
+                # has served another request. Scrapy's retries take a turn.
+                part.retryAutomatically = False
+
+    async def download_request(self, request: Request) -> Response:
+        """Wait for the turn, and send.
+
+        Raises:
+            RefusedRequest: the gate refused the turn, or a proxy answered in the site's place.
+            OptionError: the request has a User-Agent that does not name the crawler.
+        """
+        max_bytes = request.meta.get(MAX_BYTES)
+        if max_bytes is not None:
+            # The gate sends this request for robots.txt in a turn of its own.
+            async with asyncio.timeout(request.meta["download_timeout"]):
+                return decoded(await self._send(request), max_bytes=max_bytes)
+        self._identify(request)
+        try:
+            with proxy_of(request):
+                turn = self._addon.gate.turn(
+                    _url_of_turn(request), priority=request.priority, max_wait=self._addon.max_wait
+                )
+                async with cast("PageTurn", turn) as begun:
+                    return await self._send_and_report(begun, request)
+        except RobotGateError as error:
+            raise self._addon.refusal(request, error, of_turn=True) from error
+
+    async def close(self) -> None:
+        """Close the wrapped handler."""
+        await ensure_awaitable(getattr(self._handler, "close", lambda: None)())
+
+    async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
+        self._addon.count_turn(turn)
+        # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
+        for name, value in self._addon.gate._sign(request.method, request.url).items():
+            request.headers[name] = value
+        try:
+            response = await self._send(request)
+        except StopDownload as stop:
+            if stop.response is not None:
+                _report(turn, stop.response, request)
+            raise
+        except Exception as error:
+            if not turn.note_outage(scrapy_outage_of(error, request)):
+                raise
+            await turn.wait_again()
+            return await self._send_and_report(turn, request)
+        _report(turn, response, request)
+        return response
+
+    async def _send(self, request: Request) -> Response:
+        if inspect.iscoroutinefunction(self._handler.download_request):
+            response: Response = await self._handler.download_request(request)
+            return response
+        # A handler written for Scrapy before 2.14.
+        return await ensure_awaitable(self._handler.download_request(request, self.crawler.spider))
+
+    def _identify(self, request: Request) -> None:
+        gate = self._addon.gate
+        headers = {
+            name: value.decode("latin-1")
+            for name in gate._headers
+            if (value := request.headers.get(name)) is not None
+        }
+        gate._identify(headers)
+        request.headers.update(headers)
+
+
+class HttpHandler(PacedHandler):
+    """For http."""
+
+    scheme = "http"
+
+
+class HttpsHandler(PacedHandler):
+    """For https."""
+
+    scheme = "https"
+
+
+def _url_of_turn(request: Request) -> str:
+    if not request.meta.get("dont_obey_robotstxt"):
+        return judged_url(request)
+    # A turn of the host without a verdict: the rules never forbid robots.txt itself.
+    return Origin.of(request.url).robots_url
+
+
+def _report(turn: PageTurn, response: Response, request: Request) -> None:
+    """Report an answer of the site's.
+
+    Raises:
+        ProxyUnavailableError: it is a proxy's.
+    """
+    fault = fault_of_answer(response.status, headers_of(response), request.meta.get("proxy"))
+    if fault is not None:
+        raise ProxyUnavailableError(turn.paced.origin.host, fault)
+    turn.report(status=response.status, headers=headers_of(response), bytes=len(response.body))
 
 
 class HostAwarePriorityQueue(DownloaderAwarePriorityQueue):
