@@ -154,12 +154,12 @@ async def session(web: Web) -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 async def open_gate(session: aiohttp.ClientSession, tmp_path: Path) -> AsyncIterator[OpenGate]:
-    """Makes gates, and closes them when the test is over: before `tmp_path`, where their files may be, is removed."""
+    """Makes gates that learn no delay, and closes them when the test is over: before `tmp_path` is removed."""
     del tmp_path
     async with AsyncExitStack() as stack:
 
         async def open_one(**options: Unpack[GateOptions]) -> RobotGate:
-            chosen = GateOptions(session=session, delay=0.0)
+            chosen = GateOptions(session=session, delay=0.0, adaptive=False)
             chosen.update(options)
             return await stack.enter_async_context(RobotGate(AGENT, contact=CONTACT, **chosen))
 

@@ -69,8 +69,8 @@ def everywhere(body: bytes, *, latency: float = 0.0) -> ScriptedFetcher:
 
 
 def make_gate(robots: Fetcher | None = None, /, **options: Unpack[GateOptions]) -> RobotGate:
-    """A gate on virtual time; without a fetcher of the test's, no site has a robots.txt."""
-    chosen = GateOptions(clock=VirtualClock(), fetcher=robots or scripted())
+    """A gate on virtual time that learns no delay; without a fetcher of the test's, no site has a robots.txt."""
+    chosen = GateOptions(clock=VirtualClock(), fetcher=robots or scripted(), adaptive=False)
     chosen.update(options)
     return RobotGate("ExampleBot/1.0", contact="bot@example.org", **chosen)
 

@@ -104,9 +104,9 @@ def test_fields_of_an_origin_are_these() -> None:
 @pytest.mark.parametrize(
     ("constant", "unit", "page", "words"),
     [
-        ("pace.host.MIN_BLOCK", 1, "blocks", "| {:g} s, doubling with each block"),
-        ("pace.state.MAX_BLOCK", 3600, "blocks", "doubling with each block, at most {:g} h"),
-        ("pace.state.MAX_BLOCK", 3600, "blocks", "in seconds or as a date; at most {:g} h"),
+        ("pace.host.MIN_BLOCK", 1, "blocks", "then blocks for {:g} s, doubling with each"),
+        ("pace.signals.MAX_PAUSE", 3600, "blocks", "block, at most {:g} h"),
+        ("pace.signals.MAX_PAUSE", 3600, "blocks", "in seconds or as a date; at most {:g} h"),
         (
             "pace.host.MIN_REPEATED_BLOCK",
             1,

@@ -59,9 +59,9 @@ class BlockCause(Enum):
     """Why a host is blocked."""
 
     ASKED = "it asked for a pause"
-    """429 or 503 with Retry-After."""
+    """Retry-After, or a quota that is spent."""
     OVERLOADED = "it is overloaded"
-    """429 or 503 without Retry-After."""
+    """429 or 503 alone."""
     UNREACHABLE = "it cannot be reached"
     """Refused connections, names without an address, timeouts."""
     OPERATOR = "the operator blocked it"

@@ -256,6 +256,11 @@ class PaceOptions(TypedDict, total=False):
     seconds; 0 leaves that out."""
     obey_crawl_delay: Annotated[bool, Option(default=True, check=check_bool)]
     """Whether Crawl-delay and Request-rate count."""
+    obey_rate_limit_fields: Annotated[bool, Option(default=True, check=check_bool)]
+    """Whether the quotas count that answers report by RateLimit and X-RateLimit fields. Retry-After always does."""
+    adaptive: Annotated[bool, Option(default=True, check=check_bool)]
+    """Whether a host that answers 429 or 503 is visited at the speed that it bears: the delay is raised, and lowered
+    slowly by good answers. If not, such an answer blocks the host for a minute and more."""
     obey_visit_time: Annotated[bool, Option(default=False, check=check_bool)]
     """Whether pages are requested only within the hours of Visit-time."""
     status_policy: Annotated[

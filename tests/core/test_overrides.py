@@ -295,6 +295,8 @@ def test_every_field_is_taken_over() -> None:
         latency_factor=7.0,
         obey_crawl_delay=False,
         obey_visit_time=True,
+        obey_rate_limit_fields=False,
+        adaptive=False,
         status_policy=StatusPolicy.ARCHIVE,
         ignore_robots=True,
     )

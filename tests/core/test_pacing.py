@@ -16,14 +16,12 @@ from tests.pace.bench import HOST, OPTIONS, answered
 
 from robotgate.clock import parse_http_date
 from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
+from robotgate.pace.signals import MAX_PAUSE, parse_retry_after, retry_after_of
 from robotgate.pace.state import (
     FORGIVEN_AFTER,
-    MAX_BLOCK,
     HostState,
     is_served,
     merged,
-    parse_retry_after,
-    retry_after_of,
 )
 from robotgate.urls import Origin
 
@@ -76,7 +74,7 @@ def test_block_without_retry_after_grows(status: int) -> None:
         state = blocked(state, status=status, now=now)
         pauses.append(state.blocked_until_at - now)
         now = state.blocked_until_at
-    assert pauses == [min(MIN_BLOCK * 2**count, MAX_BLOCK) for count in range(13)]
+    assert pauses == [min(MIN_BLOCK * 2**count, MAX_PAUSE) for count in range(13)]
     assert state.failures == 13
 
 
@@ -97,7 +95,7 @@ def test_fifty_answers_under_way_are_one_incident() -> None:
 def test_of_several_retry_afters_the_longest_counts() -> None:
     """Each from its own answer; a shorter one takes nothing away."""
     state = blocked(NEW, retry_after=100.0, now=NOW, began_at=NOW - 1)
-    for asked, now, until in ((30.0, 1, 100), (100.0, 5, 105), (None, 50, 105), (1e9, 60, 60 + MAX_BLOCK)):
+    for asked, now, until in ((30.0, 1, 100), (100.0, 5, 105), (None, 50, 105), (1e9, 60, 60 + MAX_PAUSE)):
         state = blocked(state, retry_after=asked, now=NOW + now, began_at=NOW - 1)
         assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, NOW, NOW + until)
 
@@ -109,7 +107,7 @@ def test_request_sent_after_the_block_was_known_is_another_incident() -> None:
     assert (state.failures, state.blocked_at, state.blocked_until_at) == (2, NOW + 20, NOW + 140)
 
 
-@pytest.mark.parametrize(("asked", "granted"), [(0.0, 0.0), (5.0, 5.0), (3600.0, 3600.0), (1e9, MAX_BLOCK)])
+@pytest.mark.parametrize(("asked", "granted"), [(0.0, 0.0), (5.0, 5.0), (3600.0, 3600.0), (1e9, MAX_PAUSE)])
 def test_retry_after_is_taken_as_it_is(asked: float, granted: float) -> None:
     """The server's own word needs no jitter and is bounded by a day."""
     state = blocked(NEW, status=429, retry_after=asked, now=1000.0, jitter=0.99)
@@ -271,10 +269,10 @@ def test_retry_after(subtests: pytest.Subtests) -> None:
         ("  120\t", 120.0),
         ("00007", 7.0),
         ("1.5", 1.5),
-        ("86400", MAX_BLOCK),
-        ("86401", MAX_BLOCK),
-        ("9" * 50, MAX_BLOCK),
-        ("9" * 5000, MAX_BLOCK),
+        ("86400", MAX_PAUSE),
+        ("86401", MAX_PAUSE),
+        ("9" * 50, MAX_PAUSE),
+        ("9" * 5000, MAX_PAUSE),
         ("Sat, 21 Nov 2026 04:01:00 GMT", 60.0),
         ("Saturday, 21-Nov-26 04:01:00 GMT", 60.0),
         ("Sat Nov 21 04:01:00 2026", 60.0),
@@ -282,8 +280,8 @@ def test_retry_after(subtests: pytest.Subtests) -> None:
         ("Sat, 21 Nov 2026 04:00:00 GMT", 0.0),
         ("Fri, 20 Nov 2026 04:00:00 GMT", 0.0),
         ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0),
-        ("Sat, 21 Nov 2037 04:00:00 GMT", MAX_BLOCK),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_BLOCK),
+        ("Sat, 21 Nov 2037 04:00:00 GMT", MAX_PAUSE),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_PAUSE),
         ("", None),
         ("   ", None),
         ("-1", None),
@@ -310,6 +308,15 @@ def test_retry_after(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(value=value, seconds=seconds):
             assert parse_retry_after(value, now=NOW) == seconds
+
+
+def test_what_was_learned_last_counts() -> None:
+    """Of two states, a learned delay is that of the later visit, up or down; no visit forgets it."""
+    before = HostState(last_visit_at=NOW, learned_delay=5.0, limit_delay=4.0)
+    after = HostState(last_visit_at=NOW + 1, learned_delay=2.0, limit_delay=1.9)
+    assert merged(before, after) == merged(after, before) == after
+    assumed = HostState(last_visit_at=NOW + 9)
+    assert merged(before, assumed) == replace(before, last_visit_at=NOW + 9)
 
 
 @pytest.mark.parametrize(
@@ -340,6 +347,6 @@ DATE_WORDS: Final = '0123456789:+-., ()<>@JanFebMarSunMonGMTUTCZ\t\\"\x00é'
 def test_any_retry_after_is_read_or_ignored(value: str) -> None:
     """No header value raises, and what is read lies within 0 and a day."""
     seconds = parse_retry_after(value, now=NOW)
-    assert seconds is None or 0.0 <= seconds <= MAX_BLOCK
+    assert seconds is None or 0.0 <= seconds <= MAX_PAUSE
     date = parse_http_date(value)
     assert date is None or math.isfinite(date.timestamp())

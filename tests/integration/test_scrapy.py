@@ -219,10 +219,10 @@ async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str,
 
 async def test_429_holds_the_whole_host(web: Web, one: str, crawl: Crawl) -> None:
     """After a 429, the retry and the other pages of the host wait as long as Retry-After says."""
-    answers = iter([429])
+    answers = iter([aiohttp_web.Response(status=429, headers={"Retry-After": "1"})])
 
     async def answer(_: aiohttp_web.Request) -> aiohttp_web.StreamResponse:
-        return aiohttp_web.Response(status=next(answers, 200), headers={"Retry-After": "1"})
+        return next(answers, aiohttp_web.Response())
 
     web.handle(f"{one}/1", answer)
     crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0})

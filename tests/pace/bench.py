@@ -9,6 +9,7 @@ from robotgate.events import Events
 from robotgate.options import DEFAULTS, HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
 from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.signals import NOTHING_HEARD, TELLING_STATUSES, Heard
 from robotgate.pace.state import GOOD_BELOW
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places
@@ -23,7 +24,7 @@ Visit: TypeAlias = "asyncio.Task[None]"
 
 HOST: Final = "a.example"
 DAY: Final = 24 * 3600.0
-OPTIONS: Final = DEFAULTS | HostOptions(obey_visit_time=True)
+OPTIONS: Final = DEFAULTS | HostOptions(obey_visit_time=True, adaptive=False)
 
 
 class OwnLease:
@@ -48,6 +49,13 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+def heard_of(status: int, retry_after: float | None = None) -> Heard:
+    """What an answer says; a Retry-After counts with a status that tells off."""
+    if status not in TELLING_STATUSES:
+        return NOTHING_HEARD
+    return Heard(tells_off=True, pause=retry_after, field="" if retry_after is None else "Retry-After")
+
+
 def answered(
     state: HostState, *, status: int, retry_after: float | None, began_at: float, now: float, jitter: float
 ) -> HostState:
@@ -56,7 +64,8 @@ def answered(
     host.restore(state)
     turn = PacedTurn(PacedOrigin(Origin("http", HOST, 80), host, OPTIONS), began_at=began_at)
     host.note_latency(turn, now, status < GOOD_BELOW)
-    host.note_answer(turn, status, retry_after, now=now, jitter=jitter)
+    is_good = status < GOOD_BELOW
+    host.note_answer(turn, heard_of(status, retry_after), is_good=is_good, now=now, jitter=jitter)
     return host.snapshot()
 
 
@@ -161,7 +170,7 @@ class Bench:
         try:
             await asyncio.sleep(takes)
             if status is not None:
-                self.scheduler.note_answer(turn, status, retry_after, self.scheduler.now())
+                self.scheduler.note_answer(turn, status, heard_of(status, retry_after), self.scheduler.now())
             if outage:
                 self.scheduler.note_outage(turn, outage)
         finally:

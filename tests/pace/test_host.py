@@ -194,7 +194,7 @@ GONE: Final = Circuit(outages=1, retry_at=MIDNIGHT + 12.0, is_gone=True)
         (0.0, 0.0, UNTRIED, NOTHING_ASKED, False, None, 0.0),
         (300.0, 300.0, UNTRIED, NOTHING_ASKED, False, None, 0.0),
         (301.0, 0.0, UNTRIED, NOTHING_ASKED, True, "the operator blocks it", 301.0),
-        (0.0, 301.0, UNTRIED, NOTHING_ASKED, True, "answered 429 or 503", 301.0),
+        (0.0, 301.0, UNTRIED, NOTHING_ASKED, True, "asks for a pause", 301.0),
         (0.0, 0.0, Circuit(outages=9, retry_at=MIDNIGHT + 300.0), NOTHING_ASKED, True, None, 0.0),
         (0.0, 0.0, Circuit(outages=9, retry_at=MIDNIGHT + 301.0), NOTHING_ASKED, True, "it is gone", 301.0),
         (999.0, 999.0, GONE, NOTHING_ASKED, True, "it is gone", 12.0),

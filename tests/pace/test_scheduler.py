@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.pace.bench import DAY, HOST, Bench, OwnLease, now, settle
+from tests.pace.bench import DAY, HOST, Bench, OwnLease, heard_of, now, settle
 
 from robotgate.errors import (
     GateClosedError,
@@ -418,7 +418,7 @@ async def test_block_that_comes_while_a_permit_is_awaited() -> None:
     held = await bench.open(bench.origin("b.example"))
     waiting = bench.visits(paced, "b")
     await asyncio.sleep(1.0)
-    bench.scheduler.note_answer(robots, 429, 100.0, bench.scheduler.now())
+    bench.scheduler.note_answer(robots, 429, heard_of(429, 100.0), bench.scheduler.now())
     bench.scheduler.end(robots, bench.scheduler.now())
     await asyncio.sleep(10.0)
     bench.scheduler.end(held, bench.scheduler.now())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.pace.bench import OPTIONS, answered
+from tests.pace.bench import OPTIONS, answered, heard_of
 
 from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
@@ -127,7 +127,8 @@ class Event:
             host.merge(self.other)
         elif self.kind == "answered":
             host.note_latency(turn, self.now, self.status < GOOD_BELOW)
-            host.note_answer(turn, self.status, self.retry_after, now=self.now, jitter=self.jitter)
+            heard, is_good = heard_of(self.status, self.retry_after), self.status < GOOD_BELOW
+            host.note_answer(turn, heard, is_good=is_good, now=self.now, jitter=self.jitter)
         else:
             is_silence = self.status < GOOD_BELOW
             host.note_outage(turn, "it is gone", is_silence=is_silence, now=self.now, jitter=self.jitter)

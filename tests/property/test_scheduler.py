@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.outage_law import GRAIN, OutageLaw
-from tests.pace.bench import OPTIONS, Bench, OwnLease, settle
+from tests.pace.bench import OPTIONS, Bench, OwnLease, heard_of, settle
 
 from robotgate.errors import (
     GateClosedError,
@@ -623,7 +623,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         before = max(law.host.blocked_until_at, now)
         # The law hears first: a block's end, or a turn, may follow at once.
         law.outages.answers(visitor.paced.origin.text)
-        self.scheduler.note_answer(visitor.turn, status, retry_after, self.scheduler.now())
+        self.scheduler.note_answer(visitor.turn, status, heard_of(status, retry_after), self.scheduler.now())
         law.blocked_until_at = law.host.blocked_until_at
         after = max(law.blocked_until_at, now)
         assert after >= before

@@ -23,6 +23,7 @@ from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, Rob
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
+from robotgate.pace.signals import TELLING_STATUSES, Heard
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.rules.grammar import MAX_BYTES
@@ -425,7 +426,12 @@ class SiteCache:
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
-                    scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
+                    signals = Heard(
+                        tells_off=answer.status in TELLING_STATUSES,
+                        pause=answer.retry_after,
+                        field="Retry-After",
+                    )
+                    scheduler.note_answer(turn, answer.status, signals, scheduler.now())
             elif answer.is_outage or answer.is_silence:
                 scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
         finally:

@@ -36,7 +36,8 @@ from robotgate.errors import (
 )
 from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.scheduler import COARSEST_TIMER, Timer
-from robotgate.pace.state import BLOCKING_STATUSES, growing
+from robotgate.pace.signals import TELLING_STATUSES
+from robotgate.pace.state import growing
 from robotgate.pace.turn import OPEN
 from robotgate.urls import as_url
 
@@ -404,7 +405,7 @@ class PageFetcher:
             told, ProxyUnavailableError
         ):
             return None
-        elif status in BLOCKING_STATUSES:
+        elif status in TELLING_STATUSES:
             # The host asked for a pause.
             pause = 0.0
         elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):

@@ -26,7 +26,8 @@ from yarl import URL
 from robotgate.client.proxy import Route, fault_of_answer, fault_of_error, named, proxy_of
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
-from robotgate.pace.state import GOOD_BELOW, retry_after_of
+from robotgate.pace.signals import retry_after_of
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status_table import REDIRECT_STATUSES

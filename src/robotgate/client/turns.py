@@ -30,7 +30,8 @@ from robotgate.errors import (
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
-from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
+from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken
+from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import ENDED, GRANTED, NEW, OPEN, TurnState
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
@@ -169,10 +170,11 @@ class PageTurn(PacedTurn, Turn):
         if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
             return
         if status is not None:
-            now, retry_after = self.turns.now(), None
-            if status in BLOCKING_STATUSES and headers is not None:
-                retry_after = retry_after_of(headers, now=now)
-            self.turns.scheduler.note_answer(self, status, retry_after, now)
+            now = self.turns.now()
+            quotas = self.paced.options["obey_rate_limit_fields"]
+            self.turns.scheduler.note_answer(
+                self, status, heard(status, headers, now=now, quotas=quotas), now
+            )
         if error is not None:
             self.note_error(error)
 
@@ -435,10 +437,10 @@ class Turns:
         now = self.ticks() + self.epoch
         if response is not None and turn.state is OPEN:
             if turn.status is None:
-                if (status := response.status) in BLOCKING_STATUSES or status in WAY_STATUSES:
+                if (status := response.status) in WAY_STATUSES or is_spoken(status, response.headers):
                     turn.report(status, response.headers)
                 else:
-                    self.scheduler.note_answer(turn, status, None, now)
+                    self.scheduler.note_answer(turn, status, NOTHING_HEARD, now)
             turn.bytes_read += response.content.total_bytes
         if not self.scheduler.end(turn, now):
             return

@@ -65,6 +65,8 @@ class GateStats:
     """Turns refused because the rules disallow the URL."""
     turned_away: int
     """Turns refused for another reason: too late for `max_wait`, or the host is blocked or cannot be reached."""
+    malformed: int = 0
+    """Header fields about our speed that could not be read."""
 
     waiting: int
     """Turns that wait now."""
@@ -104,6 +106,7 @@ class GateStats:
             bytes_read=totals.bytes_read,
             refused=totals.refused,
             turned_away=totals.turned_away,
+            malformed=totals.malformed,
             waiting=scheduler.places.waiting,
             open_turns=len(ahead),
             open_robots=sum(ahead),
@@ -139,13 +142,19 @@ class HostView:
     next_allowed_at: float
     """No turn begins earlier."""
     blocked_until_at: float | None
-    """Until when a 429 or 503 blocks the host; None when none does."""
+    """Until when an answer blocks the host; None when none does."""
     failures: int
     """Blocks in a row."""
     latency: float | None
     """Seconds the host takes to begin a response, as a moving average; None while unknown."""
     delay: float
-    """Seconds between visits: the longest of the operator's, the sites' and the one its latency calls for."""
+    """Seconds between visits: the longest of the operator's, the sites', the learned and what its latency asks for."""
+    learned_delay: float = 0.0
+    """Seconds between visits that the host has taught; 0.0: none."""
+    asked_by: str | None = None
+    """The header by which an answer asked for a pause or a spacing last; None when that is over."""
+    asked_until_at: float | None = None
+    """Until when it asked."""
     waiting: int
     """Tasks waiting for a turn."""
     open_turns: int
@@ -165,6 +174,9 @@ class HostView:
             failures=host.failures,
             latency=host.latency,
             delay=host.delay,
+            learned_delay=host.learned_delay,
+            asked_by=host.asked_by if host.asked_until_at > now else None,
+            asked_until_at=host.asked_until_at if host.asked_until_at > now else None,
             waiting=host.waiting,
             open_turns=len(host.open),
         )

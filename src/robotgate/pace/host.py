@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -19,13 +19,12 @@ from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
 from robotgate.options import limits
+from robotgate.pace.learned import LATE, LEAST, SLOWER, Learner
+from robotgate.pace.signals import MAX_PAUSE
 from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
-    BLOCKING_STATUSES,
     CLOCK_GRAIN,
     FIELDS,
-    GOOD_BELOW,
-    MAX_BLOCK,
     UNTRIED,
     HostState,
     circuit_failed,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import BlockCause
     from robotgate.options import HostOptions, Rate
+    from robotgate.pace.signals import Heard
     from robotgate.pace.spacing import Asked
     from robotgate.pace.state import Circuit
 
@@ -52,7 +52,12 @@ LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
 """Seconds; the longest delay that `latency_factor` causes."""
 MIN_BLOCK: Final = 60.0
-"""Seconds, when the server does not say how long."""
+"""Seconds, when the server does not say how long and nothing is learned."""
+IDLE: Final = 30.0
+"""Seconds after which a host that nobody visits counts as left alone: how fast it was visited is counted anew."""
+ROUNDING: Final = 1.0
+"""Seconds: servers round the time until a quota is renewed up to whole ones. Of two such times that differ by less, the
+earlier instant is the nearer one."""
 MIN_REPEATED_BLOCK: Final = 1.0
 """Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
 BLOCK_JITTER: Final = 0.1
@@ -210,8 +215,30 @@ class Host(HostPlaces):
     visits: int = 0
     bytes_read: int = 0
     latency: float | None = None
-    delay: float = 0.0
+    learned_delay: float = 0.0
+    limit_delay: float = 0.0
+    eases_at: float = 0.0
+    floor: float = 0.0
     """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
+    delay: float = 0.0
+    """Seconds between visits: as `floor`, or those learned where these are more."""
+    learner: Learner | None = None
+    """None: it has not told us off."""
+    is_adaptive: bool = False
+    max_learned: float = math.inf
+    """Seconds; the longest delay that is learned."""
+    known_at: float = math.inf
+    """When its visits began, one as soon as the other was due."""
+    known_visits: int = 0
+    """How many visits there were before."""
+    best_latency: float = math.inf
+    """Seconds its fastest good answer took to begin."""
+    quota_left: int = 0
+    quota_renewed_at: float = 0.0
+    """The quota that it reported last, and when that is renewed."""
+    asked_by: str = ""
+    """The header by which it asked for a pause or a spacing last, and until when that lasts."""
+    asked_until_at: float = 0.0
     visit_delay: float = LONG_AGO
     """What the delay was at the last visit; minus infinity if `next_allowed_at` has it."""
     slots: int = 1
@@ -248,6 +275,8 @@ class Host(HostPlaces):
         elif rates:
             self.window = StartWindow(rates)
         self.has_hours = any(paced.asked.visit_times for paced in origins)
+        self.is_adaptive = all(paced.options["adaptive"] for paced in origins)
+        self.max_learned = min((paced.options["max_delay"] for paced in origins), default=math.inf)
         self._update_delay()
 
     def _update_delay(self) -> None:
@@ -256,6 +285,9 @@ class Host(HostPlaces):
             options = paced.options
             slowness = min(options["latency_factor"] * latency, options["max_delay"], MAX_LATENCY_DELAY)
             delay = max(delay, options["delay"], paced.asked.delay, slowness)
+        self.floor = delay
+        if self.is_adaptive and self.learned_delay > delay:
+            delay = self.learned_delay
         if delay < self.visit_delay:
             # A shorter one does not count for the gap that follows the visit.
             self.next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
@@ -283,7 +315,7 @@ class Host(HostPlaces):
         if state.last_visit_at is None:
             self.last_visit_at = LONG_AGO
         self.visit_delay = LONG_AGO
-        if self.heeds_latency:
+        if self.heeds_latency or self.learned_delay:
             self._update_delay()
 
     def merge(self, state: HostState | None) -> None:
@@ -373,7 +405,8 @@ class Host(HostPlaces):
         if paced.operator_until_at - now > patience:
             return HostUnavailableError(name, paced.operator_until_at - now, "the operator blocks it")
         if self.blocked_until_at - now > patience:
-            return HostUnavailableError(name, self.blocked_until_at - now, "it answered 429 or 503")
+            asked = f" by {self.asked_by}" if self.asked_by else ""
+            return HostUnavailableError(name, self.blocked_until_at - now, f"it asks for a pause{asked}")
         if ahead or not paced.asked.visit_times:
             return None
         due_at = self.earliest_start(paced, now, True)
@@ -417,6 +450,11 @@ class Host(HostPlaces):
         paced.is_used = True
         if paced.circuit.outages and is_half_open(paced.circuit, now=now):
             paced.probe = turn
+        idle_at = now - IDLE
+        if now < self.known_at or (
+            idle_at > self.last_visit_at + self.delay and idle_at > self.blocked_until_at
+        ):
+            self.known_at, self.known_visits = now, self.visits
         self.visits += 1
         if now > self.last_visit_at:
             self.last_visit_at = now
@@ -442,19 +480,44 @@ class Host(HostPlaces):
 
     # How it is doing.
 
-    def note_answer(
-        self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
-    ) -> None:
-        """Take in a status: 429 and 503 block the host; a good answer long after the last block resets its failures.
+    def note_answer(self, turn: PacedTurn, heard: Heard, *, is_good: bool, now: float, jitter: float) -> None:
+        """Take in what an answer says about our speed; the start of no request comes sooner by it.
 
         Args:
-            retry_after: the seconds that Retry-After asks for; None when it does not say.
-            jitter: a random number in [0, 1), so that blocked clients do not all come back together.
+            is_good: whether its status says that the host is well.
+            jitter: a random number in [0, 1), so that clients that were told off do not all come back together.
         """
-        if status in BLOCKING_STATUSES:
-            self._block(turn, retry_after, now, jitter)
-        elif status < GOOD_BELOW and is_forgiven(self.blocked_until_at, now):
-            self.failures = 0
+        if heard.left is not None and heard.renewed_after is not None:
+            heard = self._with_renewal(heard, heard.left, now + heard.renewed_after, now)
+        if heard.spacing:
+            self.next_allowed_at = max(self.next_allowed_at, now + min(heard.spacing, self.max_learned))
+        if heard.tells_off:
+            self._block(turn, heard.pause, now, jitter)
+        elif heard.pause:
+            self.blocked_at = max(self.blocked_at, now)
+            self.blocked_until_at = max(self.blocked_until_at, now + heard.pause)
+        elif is_good:
+            if self.learner is not None:
+                self.failures = 0
+                if self.learner.answered(self, now=now, most=self.max_learned):
+                    self._update_delay()
+            elif is_forgiven(self.blocked_until_at, now):
+                self.failures = 0
+        if heard.field:
+            self.asked_by = heard.field
+            self.asked_until_at = max(self.blocked_until_at, self.next_allowed_at)
+
+    def _with_renewal(self, heard: Heard, left: int, at: float, now: float) -> Heard:
+        """Return what was heard, with the nearer instant at which a quota is renewed, if two answers have told it."""
+        if left < self.quota_left and 0.0 <= at - self.quota_renewed_at < ROUNDING:
+            less = at - self.quota_renewed_at
+            at = self.quota_renewed_at
+            # A Retry-After beside it holds.
+            if heard.field != "Retry-After":
+                pause = None if heard.pause is None else max(heard.pause - less, 0.0)
+                heard = replace(heard, pause=pause, spacing=max(heard.spacing - less / max(left, 1), 0.0))
+        self.quota_left, self.quota_renewed_at = left, at
+        return heard
 
     def note_latency(self, turn: PacedTurn, now: float, is_good: bool) -> None:  # noqa: FBT001  # As above.
         """Take in how long the first answer in a turn took."""
@@ -464,24 +527,62 @@ class Host(HostPlaces):
         # A failure is often quick, and never lowers it.
         if known is None or is_good or latency > known:
             self.latency = latency
-        if self.heeds_latency:
+        if is_good:
+            took = now - turn.began_at
+            if took < self.best_latency:
+                self.best_latency = took
+            elif (
+                self.is_adaptive
+                and self.latency is not None
+                and self.latency > max(LATE, SLOWER * self.best_latency)
+            ):
+                # What it takes longer than at its best it needs to recover.
+                self._teach(now).raise_to(
+                    self, self.latency - self.best_latency, now=now, most=self.max_learned
+                )
+        if self.heeds_latency or self.learner is not None:
             self._update_delay()
 
-    def _block(self, turn: PacedTurn, retry_after: float | None, now: float, jitter: float) -> None:
+    def _teach(self, now: float) -> Learner:
+        """Return the host's learner, which is made when the host first says that we are too fast."""
+        if self.learner is None:
+            self.known_at = min(self.known_at, now)
+            self.learner = Learner(self)
+        return self.learner
+
+    def come_back(self, now: float) -> None:
+        """Take in that the host can be reached again: it is visited at half the speed first."""
+        if self.is_adaptive:
+            twice = 2 * max(self.floor, self.learned_delay, LEAST)
+            self._teach(now).raise_to(self, twice, now=now, most=self.max_learned)
+            self._update_delay()
+
+    def _block(self, turn: PacedTurn, asked: float | None, now: float, jitter: float) -> None:
+        """Take in that the host tells us off.
+
+        Args:
+            asked: seconds; None when it does not say.
+        """
         if self.failures and turn.began_at <= self.blocked_at:
-            # It was sent before the block was known: the same incident, of which the longest Retry-After counts.
-            if retry_after is not None:
-                self.blocked_until_at = max(self.blocked_until_at, now + min(retry_after, MAX_BLOCK))
+            # It was sent before the block was known: the same incident, of which the longest pause counts.
+            if asked is not None:
+                self.blocked_until_at = max(self.blocked_until_at, now + min(asked, MAX_PAUSE))
             return
         self.failures = 1 if is_forgiven(self.blocked_until_at, now) else self.failures + 1
-        if retry_after is None:
-            pause = min(growing(MIN_BLOCK, self.failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
+        repeated = (
+            min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK) if self.failures > 1 else 0.0
+        )
+        if self.is_adaptive:
+            stretch, most = 1 + BLOCK_JITTER * jitter, self.max_learned
+            pause = self._teach(now).told_off(self, asked or 0.0, now=now, most=most, stretch=stretch)
+            self._update_delay()
+        elif asked is None:
+            pause = growing(MIN_BLOCK, self.failures) * (1 + BLOCK_JITTER * jitter)
         else:
             # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
-            repeated = min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK)
-            pause = min(max(retry_after, repeated if self.failures > 1 else 0.0), MAX_BLOCK)
+            pause = max(asked, repeated)
         self.blocked_at = max(self.blocked_at, now)
-        self.blocked_until_at = max(self.blocked_until_at, now + pause)
+        self.blocked_until_at = max(self.blocked_until_at, now + min(pause, MAX_PAUSE))
 
     def note_outage(
         self, turn: PacedTurn, outage: str, *, is_silence: bool, now: float, jitter: float

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.pace.host import NOT_OWNED, PacedTurn, nested_error
-from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
+from robotgate.pace.signals import NOTHING_HEARD
+from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
 from robotgate.pace.turn import (
     ABANDON,
     BEGIN,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
     from robotgate.pace.host import Host, PacedOrigin, StartWindow
+    from robotgate.pace.signals import Heard
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
 
@@ -119,6 +121,8 @@ class Totals:
     """Turns that rules refused: the event `VerdictRefused`."""
     turned_away: int = 0
     """Turns that were refused for another reason: the event `TurnRefused`."""
+    malformed: int = 0
+    """Header fields about our speed that could not be read."""
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
@@ -531,27 +535,44 @@ class Scheduler:
 
     # What came of a request.
 
-    def note_answer(self, turn: PacedTurn, status: int, retry_after: float | None, now: float) -> None:
-        """Take in the status of an answer."""
+    def note_answer(self, turn: PacedTurn, status: int, heard: Heard, now: float) -> None:
+        """Take in an answer: its status, and what it says about our speed."""
         paced = turn.paced
         host = paced.host
         is_good = status < GOOD_BELOW
         if turn.status is None:
             host.note_latency(turn, now, is_good)
         turn.status = status
-        if is_good and not host.failures and host.blocked_by is None and paced.circuit is CLOSED:
+        if (
+            is_good
+            and heard is NOTHING_HEARD
+            and host.learner is None
+            and not host.failures
+            and host.blocked_by is None
+            and paced.circuit is CLOSED
+        ):
             # It was not blocked, and is not.
             return
-        before = host.blocked_until_at
-        host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
+        before, due_at = host.blocked_until_at, host.shared_due_at()
+        self.totals.malformed += heard.malformed
+        host.note_answer(turn, heard, is_good=is_good, now=now, jitter=random.random())
         was_unreachable, paced.circuit = paced.circuit.outages > 0, CLOSED
         if was_unreachable:
+            host.come_back(now)
             self.events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
-        if status in BLOCKING_STATUSES:
+        if until_at > before:
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
-                host.blocked_by = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
-                self.events.emit(HostBlocked(at=now, host=host.key, until_at=until_at, cause=host.blocked_by))
+                host.blocked_by = BlockCause.OVERLOADED if heard.pause is None else BlockCause.ASKED
+                self.events.emit(
+                    HostBlocked(
+                        at=now,
+                        host=host.key,
+                        until_at=until_at,
+                        cause=host.blocked_by,
+                        detail=heard.field or None,
+                    )
+                )
         elif host.blocked_by is not None and now >= before:
             cause, host.blocked_by = host.blocked_by, None
             self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
@@ -559,7 +580,7 @@ class Scheduler:
             self.work.hurry()
         if self.work.is_saved:
             self.work.note_change(host)
-        if was_unreachable or until_at != before:
+        if was_unreachable or host.shared_due_at() != due_at:
             self.reconsider(host)
 
     def note_outage(self, turn: PacedTurn, outage: str, *, is_silence: bool = False) -> None:

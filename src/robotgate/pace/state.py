@@ -11,45 +11,36 @@ outage as cheaply.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import DAY, parse_http_date
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 
 CLOCK_GRAIN: Final = 1e-6
 """Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
-BLOCKING_STATUSES: Final = frozenset({429, 503})
-"""Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
-MAX_BLOCK: Final = float(DAY)
-"""Seconds; a longer Retry-After is taken as this."""
 FORGIVEN_AFTER: Final = 1800.0
 """Seconds without a block after which the next block is the first again. One good answer is not enough: a server that
 answers one request and refuses the next would be asked again every minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
-MAX_HEADER: Final = 100
-"""Characters of a Retry-After that are read."""
-
-_COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
 
 
 class Kind(Enum):
-    """What a field of a `HostState` holds. Of two values for one host the larger counts, whatever the kind."""
+    """What a field of a `HostState` holds. Of two values for one host the larger counts, but of `LEARNED`."""
 
     INSTANT = "instant"
     """Seconds since the epoch. It moves with the clock, unless it has its default: what never happened stays so."""
     DURATION = "duration"
     """Seconds."""
     COUNT = "count"
+    LEARNED = "learned"
+    """Seconds that are learned, up and down: that of the later visit counts, unless it has its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +64,12 @@ class HostState:
     bytes_read: int = field(default=0, metadata={"kind": Kind.COUNT})
     latency: float | None = field(default=None, metadata={"kind": Kind.DURATION})
     """Seconds a response takes to begin, smoothed; None until one has begun."""
+    learned_delay: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
+    """Seconds between visits that the host has taught us to keep; 0.0: none. `pace.learned` has how."""
+    limit_delay: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
+    """Seconds between visits that are known to be too few; 0.0: none are."""
+    eases_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """The learned delay is not lowered earlier."""
 
 
 FIELDS: Final = tuple(each.name for each in fields(HostState))
@@ -80,6 +77,7 @@ FIELDS: Final = tuple(each.name for each in fields(HostState))
 _VALUES: Final = attrgetter(*FIELDS)
 # The types of the arguments are those of the fields.
 _make: Final[Callable[..., HostState]] = HostState
+_LEARNED: Final = tuple(each.name for each in fields(HostState) if each.metadata["kind"] is Kind.LEARNED)
 _INSTANTS: Final = tuple(
     (each.name, each.default) for each in fields(HostState) if each.metadata["kind"] is Kind.INSTANT
 )
@@ -92,12 +90,19 @@ def is_served(state: HostState, now: float) -> bool:
     """
     if state.next_allowed_at > now or state.blocked_until_at > now:
         return False
+    if state.learned_delay and not is_forgiven(state.last_visit_at or 0.0, now):
+        return False
     return not state.failures or is_forgiven(state.blocked_until_at, now)
 
 
 def merged(one: HostState, other: HostState) -> HostState:
-    """Two states of one host as one: the later of each instant, the larger of each count."""
-    return _make(**dict(zip(FIELDS, map(_larger, _VALUES(one), _VALUES(other)), strict=True)))
+    """Two states of one host as one: the later of each instant, the larger of each count, what was learned last."""
+    values = dict(zip(FIELDS, map(_larger, _VALUES(one), _VALUES(other)), strict=True))
+    one_at, other_at = one.last_visit_at or 0.0, other.last_visit_at or 0.0
+    if one_at != other_at:
+        last, before = (one, other) if one_at > other_at else (other, one)
+        values |= {name: getattr(last, name) or getattr(before, name) for name in _LEARNED}
+    return _make(**values)
 
 
 def moved(state: HostState, seconds: float) -> HostState:
@@ -106,31 +111,6 @@ def moved(state: HostState, seconds: float) -> HostState:
         return state
     instants = ((name, getattr(state, name), never) for name, never in _INSTANTS)
     return replace(state, **{name: at + seconds for name, at, never in instants if at != never})
-
-
-def parse_retry_after(value: str, *, now: float) -> float | None:
-    """The seconds a Retry-After header asks for (RFC 9110 §10.2.3), as a count or as a date; at most 24 hours.
-
-    None when it cannot be read. A date in the past asks for nothing: 0. Of counts that a proxy
-    has joined with commas, the longest.
-    """
-    text = value.strip()[:MAX_HEADER]
-    if _COUNTS.fullmatch(text):
-        return min(max(map(float, text.split(","))), MAX_BLOCK)
-    date = parse_http_date(text)
-    return None if date is None else min(max(date.timestamp() - now, 0.0), MAX_BLOCK)
-
-
-def retry_after_of(headers: Mapping[str, str], *, now: float) -> float | None:
-    """As `parse_retry_after`, from a response's headers: the longest of all Retry-After lines.
-
-    Args:
-        headers: names in any case; of a multidict, all lines are read.
-    """
-    asked = [
-        parse_retry_after(value, now=now) for name, value in headers.items() if name.lower() == "retry-after"
-    ]
-    return max((seconds for seconds in asked if seconds is not None), default=None)
 
 
 def is_forgiven(blocked_until_at: float, now: float) -> bool:

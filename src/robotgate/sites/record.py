@@ -12,7 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, HOUR, MINUTE, parse_http_date
-from robotgate.pace.state import MAX_BLOCK, growing
+from robotgate.pace.signals import MAX_PAUSE
+from robotgate.pace.state import growing
 from robotgate.rules.decode import ENCODED
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
@@ -273,7 +274,7 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[St
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
     """Seconds to wait after so many failures in a row; never less than the server asked for, up to 24 h."""
-    asked = min(retry_after or 0.0, MAX_BLOCK)
+    asked = min(retry_after or 0.0, MAX_PAUSE)
     return max(min(growing(MIN_RETRY_DELAY, failures), MAX_RETRY_DELAY), asked) * (1 + RETRY_JITTER * jitter)
 
 

@@ -126,7 +126,7 @@ RECORD: Final[Mapping[str, Callable[[object], object]]] = {
     "last_modified": partial(_if_any, check=_header),
 }
 """The fields of a record, but for its origin and its body."""
-_CHECKS: Final = {Kind.INSTANT: amount, Kind.DURATION: amount, Kind.COUNT: count}
+_CHECKS: Final = {Kind.INSTANT: amount, Kind.DURATION: amount, Kind.LEARNED: amount, Kind.COUNT: count}
 HOST: Final[Mapping[str, Callable[[object], object]]] = {
     field.name: check if field.default is not None else partial(_if_any, check=check)
     for field in fields(HostState)

@@ -119,9 +119,10 @@ async def test_block_and_recovery(cause: BlockCause) -> None:
         await settle()
     assert back_at == pytest.approx(until_at)
     assert 61.0 <= until_at <= (61.0 if cause is BlockCause.ASKED else 67.0)
+    field = "Retry-After" if cause is BlockCause.ASKED else None
     assert heard[:3] == [
         TurnBegan(at=0.0, url=PAGE, host="a.example", waited=0.0),
-        HostBlocked(at=1.0, host="a.example", until_at=until_at, cause=cause),
+        HostBlocked(at=1.0, host="a.example", until_at=until_at, cause=cause, detail=field),
         ended(at=1.0, elapsed=1.0, status=503),
     ]
     began, recovered = heard[3:5]

@@ -1,0 +1,207 @@
+"""The delay that a host teaches us: raised when the host tells us off, lowered step by step by good answers.
+
+A host may allow five requests a second and say so by nothing but a 429. `Learner` finds the delay that such a host
+bears, a little above its limit, in three phases. What it has found is in the host's state, which stores keep:
+`learned_delay`, `limit_delay` and `eases_at`.
+
+::
+
+    unknown     told off: the delay doubles; after the pause it is at least the time that a good answer has cost so far,
+                pauses included
+    searching   lowered by `DROP` of the distance to the limit; told off: the limit lies between this delay and the last
+    settled     a little above the limit; after `wait`, which grows with each time it is told off, slowly below it
+
+A learned delay is never below what the operator and the site ask for: it only adds to that. Constants are from the
+model in ``benchmarks/limits_model.py``, which has hidden limits of several kinds in virtual time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+LEAST: Final = 0.02
+"""Seconds: a host that is told to have no delay starts to learn from here."""
+NEAR: Final = 1.02
+"""Times the limit: the delay that is settled at."""
+ABOVE: Final = 1.06
+"""Times the limit: the delay after a host that was settled has told us off."""
+DROP: Final = 0.3
+"""Share of the distance to the limit by which the delay is lowered at a time."""
+CAP: Final = 1.12
+"""Times the delay: the most by which a limit is taken to be above the delay that was told off."""
+FEW: Final = 6
+"""Answers; fewer say nothing about a delay."""
+SOME: Final = 20
+"""Answers in a row that make the next try below the limit wait longer."""
+FIRST_WAIT: Final = 8.0
+LAST_WAIT: Final = 120.0
+"""Seconds between two tries below the limit, doubled each time."""
+FIRST_GAIN: Final = 0.03
+GAIN_GROWTH: Final = 1.6
+LAST_GAIN: Final = 0.25
+"""Shares by which the delay is lowered below the limit, as long as nothing is told off."""
+SETTLING: Final = 1.0
+CAUTION: Final = 2.0
+"""Seconds, at least, until the delay is lowered again: on the way to the limit, and below it or after a pause."""
+LATE: Final = 1.0
+SLOWER: Final = 3.0
+"""Seconds that answers take, and how many times as long as the fastest, from which on a host counts as overloaded."""
+LONGEST_PAUSE: Final = 3600.0
+
+
+class Taught(Protocol):
+    """The host that teaches."""
+
+    visits: int
+    learned_delay: float
+    limit_delay: float
+    eases_at: float
+    floor: float
+    """Seconds between visits that operator and site ask for."""
+    known_at: float
+    """When its visits began, one as soon as the other was due."""
+    known_visits: int
+    """How many visits there were before."""
+
+
+class Learner:
+    """What is remembered in memory of how a host came to its learned delay. Methods take `now`, and change the host.
+
+    Visits are counted rather than answers: several processes may share the host, each with a learner of its own.
+    """
+
+    __slots__ = (
+        "changed_visits",
+        "cycle_at",
+        "cycle_visits",
+        "due_at",
+        "gain",
+        "held_delay",
+        "is_rough",
+        "pause",
+        "stop_at",
+        "stopped",
+        "stops",
+        "told_at",
+        "wait",
+    )
+
+    def __init__(self, host: Taught) -> None:
+        self.is_rough = host.learned_delay > host.limit_delay * CAP or not host.learned_delay
+        """Whether the limit is known by its order of magnitude alone."""
+        self.cycle_at, self.cycle_visits = host.known_at, host.known_visits
+        """When the last pause ended, or the first visit."""
+        self.changed_visits = host.known_visits
+        """How many visits there were when the delay changed."""
+        self.held_delay = 0.0
+        """The last delay that was held for some answers."""
+        self.stops = 0
+        """How often we were told off since the last good answer."""
+        self.stop_at = self.told_at = 0.0
+        """When we were told off first and last since then."""
+        self.stopped = 0.0
+        """How long the last pauses were, from the first to the good answer after them."""
+        self.pause = 0.0
+        self.due_at = 0.0
+        """When the last pause was to end."""
+        self.wait = FIRST_WAIT
+        self.gain = FIRST_GAIN
+
+    def told_off(
+        self, host: Taught, asked: float = 0.0, *, now: float, most: float, stretch: float = 1.0
+    ) -> float:
+        """Raise the delay, and return the seconds until the host may be asked again.
+
+        Args:
+            asked: the seconds that it asks for; 0.0 where it does not say.
+            most: seconds; the longest delay.
+            stretch: times the pause that the host does not ask for.
+        """
+        self._tell_off(host, now, most)
+        pause = max(self.pause * stretch, asked)
+        self.due_at = now + pause
+        return pause
+
+    def _tell_off(self, host: Taught, now: float, most: float) -> None:
+        delay = max(host.floor, host.learned_delay, LEAST)
+        self.stops += 1
+        self.told_at = now
+        if self.stops > 1:
+            # 1. Nothing good since: the pause was too short.
+            self.pause = min(self.pause * 2, LONGEST_PAUSE)
+            return
+        self.stop_at = now
+        if host.known_at > self.cycle_at:
+            # The host was left alone in between.
+            self.cycle_at, self.cycle_visits = host.known_at, host.known_visits
+        answers, alike = host.visits - self.cycle_visits - 1, host.visits - self.changed_visits - 1
+        if answers < FEW or not host.learned_delay:
+            # 2. Nothing is known of the limit.
+            limit, raised = delay, delay * 2
+            self.is_rough = True
+        else:
+            # 3. It was kept for some answers: so many requests in a row are a little too many.
+            limit = delay * min(1 + 1 / max(alike, 1), CAP)
+            raised = limit * ABOVE
+            if self.is_rough and delay > host.limit_delay * 1.5:
+                # The limit is between this delay and the last.
+                raised = max(raised, min(self.held_delay, delay * 2))
+            self.is_rough = False
+        if answers >= SOME:
+            self.wait = min(self.wait * 2, LAST_WAIT)
+        host.limit_delay = min(limit, most)
+        self._change(host, raised, most)
+        self.pause = min(max(delay * 2, self.stopped / 2), LONGEST_PAUSE)
+
+    def answered(self, host: Taught, *, now: float, most: float) -> bool:
+        """Take in a good answer: lower the delay if it is time to. Return whether the delay has changed."""
+        if self.stops:
+            return self._resumed(host, now, most)
+        if host.learned_delay <= host.floor or now < host.eases_at:
+            return False
+        settled = host.limit_delay * NEAR
+        if host.learned_delay > settled:
+            step = max((host.learned_delay - host.limit_delay) * DROP, host.limit_delay * 0.01)
+            self._change(host, max(host.learned_delay - step, settled * 0.999), most)
+            host.eases_at = now + max(SETTLING, 3 * host.learned_delay)
+            if host.learned_delay <= settled:
+                host.eases_at = now + self.wait
+                self.gain, self.is_rough = FIRST_GAIN, False
+        else:
+            self._change(host, host.learned_delay * (1 - self.gain), most)
+            host.limit_delay = host.learned_delay / NEAR
+            self.gain = min(self.gain * GAIN_GROWTH, LAST_GAIN)
+            host.eases_at = now + max(CAUTION, 6 * host.learned_delay)
+        return True
+
+    def raise_to(self, host: Taught, delay: float, *, now: float, most: float) -> None:
+        """Raise the delay at least to this, for a host that is slow or comes back, and lower it by the same steps."""
+        if delay > host.learned_delay:
+            self._change(host, delay, most)
+            host.eases_at = max(host.eases_at, now + max(CAUTION, 3 * host.learned_delay))
+
+    def _resumed(self, host: Taught, now: float, most: float) -> bool:
+        """Take in the first good answer after a pause."""
+        # Had there been no other reason to wait.
+        at = min(now, self.due_at + host.learned_delay)
+        self.stopped = at - self.stop_at
+        is_news = self.is_rough or self.stops > 2  # A third pause: the limit has changed.
+        if is_news:
+            # So much time has an answer cost, with the last pauses and without.
+            answers = max(host.visits - self.cycle_visits - self.stops - 1, 1)
+            high, low = (at - self.cycle_at) / answers, (self.told_at - self.cycle_at) / answers
+            host.limit_delay = min(max(host.limit_delay, low), most)
+            self._change(host, max(host.learned_delay, high), most)
+            self.is_rough = True
+        self.stops = 0
+        # The answer that ends the pause is the first of the next stretch.
+        self.cycle_at, self.cycle_visits = now, host.visits - 1
+        self.changed_visits = min(self.changed_visits, host.visits - 1)
+        host.eases_at = max(host.eases_at, now + max(CAUTION, 3 * host.learned_delay))
+        return is_news
+
+    def _change(self, host: Taught, delay: float, most: float) -> None:
+        if host.visits - self.changed_visits >= FEW or not self.held_delay:
+            self.held_delay = host.learned_delay
+        host.learned_delay = min(max(delay, host.floor), most)
+        self.changed_visits = host.visits

@@ -1,0 +1,179 @@
+"""Hosts that say "slower", by a header, a status or slow answers: the gate finds the speed that they bear."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmarks.limits_model import Bucket
+from tests.paced import OTHER, PAGE, REFUSED, SITE, make_gate, now, sleep_until, visit
+
+from robotgate import HostUnavailableError, MemoryStore
+from robotgate.events import BlockCause, HostBlocked
+
+if TYPE_CHECKING:
+    from robotgate import RobotGate
+
+
+async def crawl(gate: RobotGate, limit: Bucket, *, until: float, good: list[float], off: list[float]) -> None:
+    """Visit one host as often as the gate lets us; it answers 429 above its limit."""
+    while now() < until:
+        async with gate.turn(PAGE) as turn:
+            takes = limit.takes(now())
+            (good if takes else off).append(now())
+            await asyncio.sleep(0.004)
+            turn.report(200 if takes else 429)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+async def test_429_alone_teaches_a_delay(tasks: int) -> None:
+    """Of 5 requests a second that a host allows, nine tenths are made, and one in a hundred is refused."""
+    good: list[float] = []
+    off: list[float] = []
+    limit = Bucket(5, 2)
+    async with make_gate(delay=0.02, adaptive=True) as gate, asyncio.TaskGroup() as group:
+        for _ in range(tasks):
+            group.create_task(crawl(gate, limit, until=120.0, good=good, off=off))
+    warm = [at for at in good if at >= 15]
+    assert len(warm) >= 0.9 * 5 * 105
+    assert len([at for at in off if at >= 15]) <= 0.01 * len(warm)
+
+
+async def test_gates_share_what_was_learned() -> None:
+    """A host's learned delay is handed on with the host, and known after a restart."""
+    store, good, off = MemoryStore(), list[float](), list[float]()
+    limit = Bucket(5, 2)
+    async with (
+        make_gate(delay=0.02, adaptive=True, store=store) as one,
+        make_gate(delay=0.02, adaptive=True, store=store) as other,
+        asyncio.TaskGroup() as group,
+    ):
+        for gate in (one, other):
+            group.create_task(crawl(gate, limit, until=120.0, good=good, off=off))
+    warm = [at for at in good if at >= 15]
+    assert len(warm) >= 0.8 * 5 * 105
+    assert len([at for at in off if at >= 15]) <= 0.03 * len(warm)
+    async with make_gate(delay=0.02, adaptive=True, store=store) as later:
+        view = await later.known_host(PAGE)
+        assert view is not None
+        assert 0.15 < view.learned_delay < 0.4
+        before = len(off)
+        await crawl(later, limit, until=now() + 20.0, good=good, off=off)
+        assert len(off) - before <= 2
+
+
+async def test_host_without_limits_is_never_slowed() -> None:
+    """Its delay stays what it is asked to be."""
+    good: list[float] = []
+    async with make_gate(delay=0.02, adaptive=True) as gate:
+        await crawl(gate, Bucket(1e9, 1), until=24.0, good=good, off=good)
+        assert (gate.host(PAGE).delay, gate.host(PAGE).learned_delay) == (0.02, 0.0)
+    assert len(good) == pytest.approx(1000, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait"),
+    [
+        (429, {"Retry-After": "30"}, 30.0),
+        (429, {"RateLimit": '"daily";r=0;t=200'}, 200.0),
+        (429, {"RateLimit": '"burst";r=0;t=5'}, 5.0),
+        (200, {"RateLimit": '"default";r=0;t=30'}, 30.0),
+        (200, {"RateLimit": "limit=100, remaining=0, reset=30"}, 30.0),
+        (200, {"RateLimit-Remaining": "0", "RateLimit-Reset": "30"}, 30.0),
+        (200, {"RateLimit": '"default";r=5;t=30'}, 6.0),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, 30.0),
+        (302, {"Retry-After": "3"}, 3.0),
+        (502, {"Retry-After": "30"}, 30.0),
+        (402, {}, 1.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("adaptive", [False, True])
+async def test_headers_hold_the_whole_host(
+    status: int, headers: dict[str, str], wait: float, *, adaptive: bool
+) -> None:
+    """Any answer may ask for a pause or a spacing. The view says by which header, and until when."""
+    async with make_gate(adaptive=adaptive) as gate:
+        gate.learn(SITE, b"")
+        gate.learn(OTHER, b"")
+        async with gate.turn(PAGE) as turn:
+            turn.report(status, headers)
+        view = gate.host(PAGE)
+        field = next((name for name in headers if "Reset" not in name), None)
+        assert (view.asked_by, view.asked_until_at) == (field, wait if field else None)
+        assert await visit(gate, f"{SITE}/other") == pytest.approx(wait)
+        # Another host has nothing to do with it.
+        assert gate.host(OTHER).next_allowed_at <= now()
+
+
+async def test_quotas_need_not_be_obeyed() -> None:
+    """By an option of the gate or of the host. What cannot be read is counted."""
+    async with make_gate(obey_rate_limit_fields=False) as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            turn.report(200, {"RateLimit": '"default";r=0;t=30'})
+        assert await visit(gate) == 1.0
+    async with make_gate() as gate:
+        async with gate.turn(PAGE) as turn:
+            turn.report(200, {"RateLimit": "what?"})
+        assert gate.stats().malformed == 1
+
+
+async def test_pauses_begin_small_and_double() -> None:
+    """As long as every answer is a 429. A good answer lets the delay come down again."""
+    starts, heard = list[float](), list[HostBlocked]()
+    async with make_gate(adaptive=True) as gate:
+        gate.learn(SITE, b"")
+        gate.subscribe(heard.append, HostBlocked)
+        for status in (429, 429, 429, 429, 200, 200):
+            async with gate.turn(PAGE) as turn:
+                starts.append(now())
+                turn.report(status)
+        slowed = gate.host(PAGE).learned_delay
+        await sleep_until(now() + 3600)
+        for _ in range(60):
+            await visit(gate, status=200)
+        assert slowed >= 2.0
+        assert gate.host(PAGE).delay < slowed
+    gaps = [later - sooner for sooner, later in pairwise(starts)]
+    for gap, pause in zip(gaps, (2, 4, 8, 16), strict=False):
+        assert pause <= gap <= 1.1 * pause + 1e-6
+    assert {event.cause for event in heard} == {BlockCause.OVERLOADED}
+
+
+async def test_pause_over_max_block_refuses_turns() -> None:
+    """A quota that is renewed in an hour: the error says when, and by which header."""
+    async with make_gate(adaptive=True) as gate:
+        async with gate.turn(PAGE) as turn:
+            turn.report(200, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"})
+        with pytest.raises(
+            HostUnavailableError, match=r"a pause by X-RateLimit-Remaining; try again in 3600 s"
+        ):
+            await visit(gate, status=200)
+
+
+async def test_host_comes_back_at_half_the_speed() -> None:
+    """After an outage, and by steps to its own speed."""
+    async with make_gate(adaptive=True) as gate:
+        gate.learn(SITE, b"")
+        await visit(gate, error=REFUSED)
+        await visit(gate, status=200)
+        assert gate.host(PAGE).delay == 2.0
+        for _ in range(20):
+            await visit(gate, status=200)
+        assert gate.host(PAGE).delay == 1.0
+
+
+async def test_answers_that_get_slow_slow_the_crawl() -> None:
+    """By what they take longer than the fastest one, and only while they do."""
+    async with make_gate(adaptive=True) as gate:
+        gate.learn(SITE, b"")
+        await visit(gate, takes=0.1, status=200)
+        for _ in range(8):
+            await visit(gate, takes=4.0, status=200)
+        assert 3.0 < gate.host(PAGE).delay < 4.0
+        for _ in range(30):
+            await visit(gate, takes=0.1, status=200)
+        assert gate.host(PAGE).delay == 1.0
