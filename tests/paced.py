@@ -6,6 +6,8 @@ import asyncio
 import errno
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
+import pytest
+
 from robotgate import GateOptions, HostUnavailableError, RobotGate, TooSoonError
 from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock
@@ -32,6 +34,11 @@ DAY: Final = 24 * HOUR
 JITTER: Final = 1.1
 """Times the length of a pause: chance makes it no longer."""
 REFUSED: Final = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+def seeds(few: int, many: int) -> list[object]:
+    """The seeds of a law: a few, and all the others with `--slow`."""
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
 
 
 def now() -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
+from tests.clocks import LaterClock
 from tests.gate.network import PUBLIC, Network, Proxy, Zone
 from tests.waiting import until
 
@@ -25,7 +26,6 @@ from robotgate import (
     PublicConnector,
     Reason,
     RobotGate,
-    SystemClock,
 )
 from robotgate.events import Event, RobotsFetched, TurnRefused
 from robotgate.sites import Outcome
@@ -42,47 +42,11 @@ SITE: Final = "http://site.example"
 ELSEWHERE: Final = "http://elsewhere.example"
 INSIDE: Final = "10.0.0.7"
 NON_PUBLIC: Final = [
-    "127.0.0.1",
-    "127.8.8.8",
-    "0.0.0.0",
-    INSIDE,
-    "172.31.0.1",
-    "192.168.1.1",
-    "100.64.0.1",
-    "169.254.169.254",
-    "192.0.0.8",
-    "192.88.99.1",
-    "224.0.0.1",
-    "255.255.255.255",
-    "::1",
-    "::",
-    "::127.0.0.1",
-    "::ffff:127.0.0.1",
-    "::ffff:0:10.0.0.7",
-    "64:ff9b::a9fe:a9fe",
-    "64:ff9b:1::7f00:1",
-    "2002:a00:7::",
-    "2001:0:4136:e378:8000:63bf:3fff:fdd2",
-    "fe80::1",
-    "fe80::1%eth0",
-    "fec0::1",
-    "fd00:ec2::254",
-    "ff02::1",
-    "localhost",
-    "127.1",
-    "0x7f000001",
+    *("127.0.0.1", "0.0.0.0", INSIDE, "100.64.0.1", "169.254.169.254", "224.0.0.1"),
+    *("::1", "::", "::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:a00:7::", "fe80::1%eth0", "fd00:ec2::254"),
+    *("localhost", "127.1", "0x7f000001"),
 ]
 """Whatever a look-up may come to; the last three by a resolver that does not know better."""
-
-
-class LaterClock(SystemClock):
-    """The system's clock, put on by so many seconds."""
-
-    offset = 0.0
-
-    def now(self) -> float:
-        """The instant."""
-        return super().now() + self.offset
 
 
 @dataclass(frozen=True)
@@ -164,22 +128,16 @@ async def test_page_of_a_name_that_has_become_private_is_refused(
     assert {visit.host for visit in web.visits} == {"elsewhere.example"}
 
 
-@pytest.mark.parametrize("knows_rules", [True, False])
-async def test_middleware_refuses_as_well(
-    web: Web,
-    internet: Internet,
-    gate: RobotGate,
-    knows_rules: bool,  # noqa: FBT001
-) -> None:
-    """On a session with our connector, at robots.txt or at the page."""
+async def test_middleware_refuses_as_well(web: Web, internet: Internet, gate: RobotGate) -> None:
+    """On a session with our connector, at robots.txt, and at the page where the rules are known."""
     internet.zone.give("site.example", (INSIDE,))
-    if knows_rules:
-        gate.learn(SITE, b"")
     async with aiohttp.ClientSession(
         connector=internet.connector(), middlewares=[gate.middleware]
     ) as crawler:
-        with pytest.raises(NonPublicAddressError, match=f"site.example resolves to {INSIDE}"):
-            await crawler.get(f"{SITE}/page")
+        for _ in range(2):
+            with pytest.raises(NonPublicAddressError, match=f"site.example resolves to {INSIDE}"):
+                await crawler.get(f"{SITE}/page")
+            gate.learn(SITE, b"")
     assert web.visits == []
 
 
@@ -290,12 +248,7 @@ async def test_answer_that_is_remembered_is_looked_at_each_time(
 @pytest.mark.parametrize("happy_eyeballs_delay", [None, 0.25])
 @pytest.mark.parametrize(
     "answer",
-    [
-        (INSIDE, PUBLIC),
-        (PUBLIC, INSIDE),
-        ("::1", PUBLIC, INSIDE),
-        (INSIDE, "127.0.0.1", "::1", "fe80::1", PUBLIC),
-    ],
+    [(PUBLIC, INSIDE), (INSIDE, "127.0.0.1", "::1", "fe80::1", PUBLIC)],
 )
 async def test_of_mixed_answers_only_what_is_public_is_connected_to(
     internet: Internet, open_gate: OpenGate, answer: tuple[str, ...], happy_eyeballs_delay: float | None
@@ -309,7 +262,7 @@ async def test_of_mixed_answers_only_what_is_public_is_connected_to(
     assert internet.network.dialled == [PUBLIC] * 2
 
 
-@pytest.mark.parametrize("answer", [(INSIDE, PUBLIC), (PUBLIC, INSIDE), (PUBLIC, INSIDE, "8.8.8.8")])
+@pytest.mark.parametrize("answer", [(INSIDE, PUBLIC), (PUBLIC, INSIDE, "8.8.8.8")])
 async def test_site_whose_public_addresses_are_down_is_down(
     web: Web, internet: Internet, gate: RobotGate, answer: tuple[str, ...]
 ) -> None:
@@ -441,7 +394,7 @@ async def test_operator_may_permit_all_of_it(web: Web, internet: Internet, open_
     assert len(web.visits) == 2
 
 
-@pytest.mark.parametrize("flag", ["no", "", 0, 1, None])
+@pytest.mark.parametrize("flag", ["no", 0, None])
 async def test_permission_is_a_flag(flag: object) -> None:
     """A word that means no must not mean yes."""
     with pytest.raises(OptionError, match="allow_private_addresses="):

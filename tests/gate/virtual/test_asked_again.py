@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.paced import DAY, MINUTE, PAGE, ROBOTS, SITE, make_gate, now, visit
+from tests.gate.virtual.site import CLOSED, DEAD, OPEN, PRIVATE, UNCHANGED, Site
+from tests.paced import DAY, MINUTE, PAGE, SITE, now, visit
 from tests.waiting import settle
 
-from robotgate import (
-    GateClosedError,
-    GateOptions,
-    HostOverride,
-    HostUnavailableError,
-    MemoryStore,
-    NestedTurnError,
-    Origin,
-    RobotGate,
-)
-from robotgate.sites import Answer, Failure, Outcome
-from robotgate.testing import ScriptedFetcher
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-ORIGIN: Final = Origin.of(SITE)
-PRIVATE: Final = f"{SITE}/private/page"
-CLOSED: Final = Answer(status=200, body=b"User-agent: *\nDisallow: /private/\n", etag='"v1"')
-OPEN: Final = Answer(status=200, body=b"User-agent: *\nDisallow:\n", etag='"v2"')
-BROKEN: Final = Answer(status=500)
-DEAD: Final = Failure("no answer")
-
-
-class Site:
-    """A site whose robots.txt the test can change, and a gate before it."""
-
-    def __init__(self, *, takes: float = 0.0, **options: Unpack[GateOptions]) -> None:
-        self.answers: dict[str, Answer | Failure] = {ROBOTS: CLOSED}
-        self.fetcher = ScriptedFetcher(self.answers, otherwise=Answer(status=404), latency=takes)
-        self.store = MemoryStore()
-        self.gate: RobotGate = make_gate(self.fetcher, **GateOptions(store=self.store) | options)
-
-    @property
-    def asked_at(self) -> list[float]:
-        """When its robots.txt was asked for."""
-        return [at for at, url in self.fetcher.requests if url == ROBOTS]
+from robotgate import HostOverride, HostUnavailableError, NestedTurnError, Origin
+from robotgate.sites import Outcome
 
 
 async def test_what_is_fresh_is_asked_for_again() -> None:
@@ -54,21 +19,13 @@ async def test_what_is_fresh_is_asked_for_again() -> None:
     async with site.gate as gate:
         assert not await gate.allowed(PRIVATE)
         await asyncio.sleep(MINUTE)
-        site.answers[ROBOTS] = OPEN
+        site.becomes(OPEN)
         record = await gate.refresh(PAGE)
         assert (record.body, record.checked_at) == (OPEN.body, MINUTE)
         assert gate.allowed_nowait(PRIVATE)
-        assert await site.store.load_record(ORIGIN) == record
+        assert await site.store.load_record(Origin.of(SITE)) == record
     assert site.asked_at == [0.0, MINUTE]
-    assert site.fetcher.headers[-1]["If-None-Match"] == '"v1"'
-
-
-async def test_what_nobody_knows_is_asked_for() -> None:
-    """Once, as by `robots`."""
-    site = Site()
-    async with site.gate as gate:
-        assert (await gate.refresh(PAGE)).body == CLOSED.body
-    assert site.asked_at == [0.0]
+    assert site.conditions == [None, '"v1"']
 
 
 async def test_what_the_store_alone_knows_is_asked_for_again() -> None:
@@ -77,30 +34,29 @@ async def test_what_the_store_alone_knows_is_asked_for_again() -> None:
     async with first.gate as gate:
         await gate.allowed(PAGE)
     await asyncio.sleep(MINUTE)
-    known = await first.store.load_record(ORIGIN)
+    known = await first.store.load_record(Origin.of(SITE))
     assert known is not None
     await later.store.save_record(known)
-    later.answers[ROBOTS] = Answer(status=304)
+    later.becomes(UNCHANGED)
     async with later.gate as gate:
         record = await gate.refresh(PAGE)
     assert (record.body, record.fetched_at, later.asked_at) == (CLOSED.body, MINUTE, [MINUTE])
 
 
-@pytest.mark.parametrize("failure", [BROKEN, DEAD])
-async def test_failure_leaves_a_fresh_copy(failure: Answer | Failure) -> None:
+async def test_failure_leaves_a_fresh_copy() -> None:
     """Neither the rules nor their end is worse for having been asked for; the record tells of the attempt."""
     site = Site()
     async with site.gate as gate:
         before = await gate.robots(PAGE)
         await asyncio.sleep(MINUTE)
-        site.answers[ROBOTS] = failure
+        site.becomes(DEAD)
         after = await gate.refresh(PAGE)
         verdict = await gate.check(PRIVATE)
     assert (after.outcome, after.fresh_until_at, after.fetched_at) == (Outcome.SUCCESS, DAY, 0.0)
     assert (before.failures, after.failures, after.checked_at) == (0, 1, MINUTE)
     assert not verdict.stale
     assert not verdict.allowed
-    assert await site.store.load_record(ORIGIN) == after
+    assert await site.store.load_record(Origin.of(SITE)) == after
 
 
 async def test_it_comes_in_the_hosts_turn_and_ahead_of_pages() -> None:
@@ -190,15 +146,3 @@ async def test_host_of_the_operators_own_is_asked_too() -> None:
     async with site.gate as gate:
         assert (await gate.refresh(PAGE)).body == CLOSED.body
         assert await gate.allowed(PRIVATE)
-
-
-async def test_closing_ends_the_wait() -> None:
-    """A closed gate requests nothing."""
-    site = Site(takes=5.0)
-    async with site.gate as gate:
-        refreshing = asyncio.create_task(gate.refresh(PAGE))
-        await settle()
-    with pytest.raises(GateClosedError):
-        await refreshing
-    with pytest.raises(GateClosedError):
-        await site.gate.refresh(PAGE)

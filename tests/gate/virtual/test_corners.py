@@ -21,7 +21,7 @@ from tests.paced import (
     visit,
 )
 
-from robotgate import GateClosedError, HostOverride, HostUnavailableError, Rate
+from robotgate import GateClosedError, HostUnavailableError
 from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
@@ -66,18 +66,6 @@ async def test_rules_that_expire_cost_no_visit() -> None:
         assert list(starts) == [0.0, 10.0, 30.0]
         assert [at for at, _ in fetcher.requests] == [20.0]
         assert gate.host(PAGE).visits == 4
-
-
-@pytest.mark.parametrize("meanwhile", [Rate.UNLIMITED, (1, 10)])
-async def test_quota_outlives_an_override(meanwhile: tuple[int, float]) -> None:
-    """What was counted counts when the quota is back."""
-    async with make_gate(delay=0, rate=(2, 100)) as gate:
-        gate.learn(SITE, b"")
-        starts = [await visit(gate), await visit(gate)]
-        gate.override("a.example", HostOverride(rate=meanwhile))
-        gate.override("a.example", None)
-        starts += [await visit(gate), await visit(gate)]
-    assert starts == [0.0, 0.0, 100.0, 100.0]
 
 
 async def test_who_waits_for_a_place_hears_of_a_block() -> None:

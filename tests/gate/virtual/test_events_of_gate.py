@@ -135,16 +135,6 @@ async def test_block_and_recovery(cause: BlockCause) -> None:
     assert kinds(heard[5:]) == ["TurnEnded", "TurnBegan", "TurnEnded"]
 
 
-async def test_fifty_answers_of_one_incident_are_told_once() -> None:
-    """Those that ask for no longer pause than is known."""
-    async with make_gate(delay=0.0, concurrency_per_host=50) as gate:
-        gate.learn(SITE, b"")
-        heard = listen(gate)
-        await asyncio.gather(*(visit(gate, takes=number * 0.01, status=503) for number in range(50)))
-        await settle()
-    assert kinds(heard).count("HostBlocked") == 1
-
-
 async def test_block_that_grows_is_told_again() -> None:
     """With its new end."""
     async with make_gate(delay=0.0, concurrency_per_host=3) as gate:

@@ -17,7 +17,6 @@ from tests.paced import (
     HOUR,
     OTHER,
     PAGE,
-    REFUSED,
     ROBOTS,
     SITE,
     asks,
@@ -27,6 +26,7 @@ from tests.paced import (
     now,
     refusal,
     scripted,
+    seeds,
     sleep_until,
     visit,
 )
@@ -37,12 +37,10 @@ from robotgate import (
     GateClosedError,
     HostUnavailableError,
     Origin,
-    Recheck,
     StoreError,
     TooSoonError,
 )
 from robotgate.events import HostBlocked, StoreLost, StoreRecovered
-from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -93,27 +91,6 @@ async def is_as_ever(gate: RobotGate, url: str = PAGE) -> None:
     assert all(later - sooner >= 1.5 for sooner, later in pairwise(starts))
     view = gate.host(url)
     assert (view.waiting, view.open_turns) == (0, 0)
-
-
-async def test_without_a_store_nothing_outlives_the_gate() -> None:
-    """The next gate requests robots.txt again, and knows of no visit."""
-    fetcher = scripted()
-    for _ in range(2):
-        async with make_gate(fetcher) as gate:
-            assert gate.host(PAGE).visits == 0
-            await visit(gate)
-    assert len(fetcher.requests) == 2
-
-
-async def test_next_gate_goes_on_where_the_last_one_ended() -> None:
-    """What was learnt in the last half second was saved on closing, and the delay is kept."""
-    store, fetcher = FailingStore(), scripted({SITE: asks("Crawl-delay: 30")})
-    async with make_gate(fetcher, store=store) as gate:
-        await visit(gate, takes=0.25)
-    async with make_gate(fetcher, store=store) as gate:
-        assert await visit(gate) == 60.25
-        assert gate.host(PAGE).visits == 3
-    assert len(fetcher.requests) == 1
 
 
 async def test_store_is_not_asked_for_each_page() -> None:
@@ -215,20 +192,6 @@ async def test_store_that_fails_once_is_tried_again() -> None:
         assert (state.visits, state.last_visit_at) == (3, ended_at)
 
 
-@pytest.mark.parametrize("max_wait", [0.0, 3.0])
-async def test_patience_ends_while_the_store_fails(max_wait: float) -> None:
-    """A caller is answered by then, whatever the store does."""
-    store = FailingStore()
-    async with make_gate(store=store) as gate, asyncio.timeout(600.0), gate.turn(PAGE):
-        store.fails = {"save_hosts"}
-        waiting = asyncio.create_task(visit(gate, max_wait=max_wait))
-        begun_at = now()
-        outcome = await asyncio.gather(waiting, return_exceptions=True)
-        assert isinstance(outcome[0], TooSoonError | StoreError)
-        assert now() - begun_at <= max_wait
-        store.recover()
-
-
 async def test_block_is_heeded_though_the_store_fails() -> None:
     """A 503 that cannot be saved holds here all the same, and is reported as ever."""
     store = FailingStore()
@@ -248,25 +211,6 @@ async def test_block_is_heeded_though_the_store_fails() -> None:
         await refusal(visit(gate), HostUnavailableError)
         await sleep_until(until_at)
         assert await visit(gate) == until_at
-
-
-async def test_outage_is_heeded_though_the_store_fails() -> None:
-    """Turns that wait for an origin that is given up are refused, and none tries it before its time."""
-    store = FailingStore()
-    async with make_gate(store=store, give_up_after=0.0) as gate, asyncio.timeout(600.0):
-        await visit(gate)
-        async with gate.turn(PAGE) as turn:
-            waiting = asyncio.create_task(visit(gate))
-            await settle()
-            store.fails = {"save_hosts"}
-            turn.report(error=REFUSED)
-            await refusal(waiting, HostUnavailableError)
-        store.recover()
-        await refusal(visit(gate), HostUnavailableError)
-        retry_at = gate.host(PAGE).unreachable_until_at
-        assert retry_at is not None
-        await sleep_until(retry_at)
-        assert await visit(gate) == pytest.approx(retry_at)
 
 
 async def test_views_need_no_store() -> None:
@@ -312,51 +256,6 @@ async def test_learnt_rules_are_saved_though_the_gate_is_closed_at_once() -> Non
     record = await store.load_record(Origin.of(PAGE))
     assert record is not None
     assert record.body == PRIVATE
-
-
-async def test_learnt_rules_that_cannot_be_saved_are_logged_on_closing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Closing at once raises nothing."""
-    async with make_gate(store=FailingStore("save_record")) as gate:
-        gate.learn(PAGE, PRIVATE)
-    entries = [record for record in caplog.records if record.name.startswith("robotgate")]
-    assert [record.levelname for record in entries] == ["ERROR"]
-
-
-async def test_rules_that_are_fresh_need_no_store() -> None:
-    """Questions are answered by the rules that are known; they are renewed as ever when it works again."""
-    store = FailingStore()
-    fetcher = scripted({SITE: asks("Disallow: /private")})
-    async with make_gate(fetcher, store=store) as gate:
-        await gate.allowed(PAGE)
-        await asyncio.sleep(23 * HOUR)
-        store.fails = {"load_record"}
-        assert gate.allowed_nowait(PAGE) is True
-        assert await gate.allowed(f"{SITE}/private") is False
-        await settle()
-        assert len(fetcher.requests) == 1
-        store.recover()
-        await asyncio.sleep(HOUR / 2)
-        assert gate.allowed_nowait(PAGE) is True
-        await settle()
-        assert len(fetcher.requests) == 2
-
-
-async def test_visits_are_counted_while_the_store_fails() -> None:
-    """`Recheck` has robots.txt requested again after as many visits as it says, saved or not."""
-    store = FailingStore()
-    fetcher = scripted()
-    async with make_gate(fetcher, store=store, recheck=Recheck(visits=3)) as gate:
-        await visit(gate)
-        async with gate.turn(PAGE):
-            store.fails = {"save_hosts"}
-            await asyncio.sleep(2.0)
-        store.recover()
-        await asyncio.sleep(2.0)
-        await visit(gate)
-        await visit(gate)
-    assert len(fetcher.requests) == 2
 
 
 async def test_loss_is_told_once() -> None:
@@ -508,14 +407,9 @@ async def test_host_whose_waiters_leave_while_it_is_loaded(max_hosts: int) -> No
         assert await second == 1.0
 
 
-def test_no_wait_is_shortened_whatever_fails(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("seed", seeds(8, 30))
+async def test_no_wait_is_shortened_whatever_fails(seed: int) -> None:
     """A store that fails at this and that now and then: every gap is kept, and every caller is answered."""
-    for seed in range(30):
-        with subtests.test(seed=seed), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            runner.run(_no_wait_is_shortened_whatever_fails(seed))
-
-
-async def _no_wait_is_shortened_whatever_fails(seed: int) -> None:
     chance = random.Random(seed)
     store, slots = FailingStore(), chance.choice([1, 2])
     hosts = [f"http://{letter}.example" for letter in "abc"]

@@ -24,7 +24,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import DisallowedError, HostUnavailableError, MemoryStore
+from robotgate import DisallowedError, HostUnavailableError, MemoryStore, TooSoonError
 from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
@@ -130,3 +130,30 @@ async def test_turn_that_is_ended_while_a_task_waits_for_it() -> None:
             await waiter
         assert gate.host(PAGE).waiting == 0
         assert await visit(gate) == now() == 6.0
+
+
+async def test_turn_is_entered_once() -> None:
+    """Twice is a mistake that would lose a turn: neither within its block nor after."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        pending = gate.turn(PAGE)
+        async with pending:
+            with pytest.raises(RuntimeError, match="once"):
+                await pending.__aenter__()
+            assert gate.host(PAGE).open_turns == 1
+        with pytest.raises(RuntimeError, match="once"):
+            await pending.__aenter__()
+        assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting, gate.host(PAGE).visits) == (0, 0, 1)
+
+
+async def test_turn_that_was_refused_is_not_entered_again() -> None:
+    """The gate is asked for another."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await visit(gate)
+        pending = gate.turn(PAGE, max_wait=0.0)
+        with pytest.raises(TooSoonError):
+            await pending.__aenter__()
+        await asyncio.sleep(5.0)
+        with pytest.raises(RuntimeError, match="once"):
+            await pending.__aenter__()

@@ -6,7 +6,6 @@ import asyncio
 import math
 
 import pytest
-from tests.failing import FailingStore
 from tests.paced import DAY, OTHER, PAGE, SITE, kinds, listen, make_gate, now, refusal, visit
 from tests.waiting import settle
 
@@ -57,17 +56,6 @@ async def test_block_is_reported_once_at_each_gate() -> None:
         assert await visit(one) == 1.0
 
 
-async def test_block_is_lifted_by_a_gate_that_has_not_heard_of_it() -> None:
-    """What was said last holds, at whichever gate."""
-    store = MemoryStore()
-    async with make_gate(store=store) as one, make_gate(store=store) as two:
-        one.block(HOST)
-        two.unblock(HOST)
-        await settle()
-        assert await visit(one) == 1.0
-        assert await visit(two) == 2.0
-
-
 @pytest.mark.parametrize(("pattern", "until_at"), [("a.example:80", 100.0), (HOST, -1.0)])
 async def test_what_makes_no_sense_is_not_passed_on(pattern: str, until_at: float) -> None:
     """It is refused here, and no other gate hears of it."""
@@ -90,13 +78,3 @@ async def test_gate_that_opens_later_heeds_what_stands() -> None:
     async with make_gate(store=store, overrides=patient) as second:
         await refusal(visit(second, OTHER), HostUnavailableError)
         assert await visit(second) == DAY / 2 + 1
-
-
-async def test_gates_on_a_plain_store_have_their_own_blocks() -> None:
-    """It has no sessions to tell."""
-    store = FailingStore()
-    async with make_gate(store=store) as one, make_gate(store=store) as two:
-        one.block(HOST)
-        await settle()
-        await refusal(visit(one), HostUnavailableError)
-        assert await visit(two) == 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.paced import PAGE, SITE, asks, make_gate, scripted, visit
@@ -41,26 +41,20 @@ def tables() -> int:
     return sum(isinstance(thing, (Patterns, Rules)) for thing in gc.get_objects())
 
 
-async def ask(gate: RobotGate) -> None:
-    """Ask whether a page may be fetched."""
-    await gate.allowed(PAGE)
+USES: Final[dict[str, Callable[[RobotGate], Awaitable[object]]]] = {
+    "allowed": lambda gate: gate.allowed(PAGE),
+    "check": lambda gate: gate.check(PAGE),
+    "turn": visit,
+}
 
 
-async def look(gate: RobotGate) -> None:
-    """Ask why."""
-    await gate.check(PAGE)
-
-
-async def turn(gate: RobotGate) -> None:
-    """Visit a page."""
-    await visit(gate)
-
-
-@pytest.mark.parametrize("use", [ask, look, turn])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 async def test_tables_that_a_later_question_built_are_dropped_too(
-    use: Callable[[RobotGate], Awaitable[None]],
+    use: Callable[[RobotGate], Awaitable[object]],
 ) -> None:
     """The first look finds nothing to keep, and a question comes after it."""
+    async with make_gate() as other:
+        await use(other)  # What all gates share is there from now on.
     before = tables()
     async with make_gate(scripted({SITE: RULES})) as gate:
         for _ in range(3):
@@ -74,7 +68,7 @@ async def test_view_of_a_host_keeps_no_tables() -> None:
     """A page that shows all hosts would else build the tables of all."""
     before = tables()
     async with make_gate(scripted({SITE: RULES})) as gate:
-        await ask(gate)
+        await gate.allowed(PAGE)
         await asyncio.sleep(IDLE)
         assert gate.host(PAGE).access is not None
         assert tables() == before
@@ -111,7 +105,7 @@ async def test_stale_rules_hold_although_they_were_dropped() -> None:
 async def test_task_that_holds_the_turn_is_told_by_dropped_rules() -> None:
     """It cannot have robots.txt requested, which would take a turn of the same host."""
     async with make_gate(scripted({SITE: RULES}), max_delay=math.inf) as gate:
-        await ask(gate)
+        await gate.allowed(PAGE)
         async with gate.turn(PAGE):
             await asyncio.sleep(2 * 24 * 3600.0)
             assert not await gate.allowed(f"{SITE}/private/1/a")

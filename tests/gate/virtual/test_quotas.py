@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.paced import (
     HOUR,
     OTHER,
@@ -17,7 +15,6 @@ from tests.paced import (
     now,
     refusal,
     scripted,
-    together,
     visit,
     visits,
 )
@@ -26,63 +23,13 @@ from tests.waiting import settle
 from robotgate import HostOverride, Rate, TooSoonError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robotgate import RobotGate
-
-
-def most_within(starts: Sequence[float], seconds: float) -> int:
-    """The most starts in any stretch of so many seconds, its end not included: counted one by one."""
-    # The virtual clock tells a billionth of a second.
-    return max(sum(at <= other < at + seconds - 1e-6 for other in starts) for at in starts)
-
-
-async def test_burst_then_quota() -> None:
-    """Five in any ten seconds: first a delay apart, then each ten seconds after the fifth before it."""
-    async with make_gate(delay=0.5, rate=(5, 10)) as gate:
-        gate.learn(SITE, b"")
-        starts = await visits(gate, 12)
-    assert starts == [0.0, 0.5, 1.0, 1.5, 2.0, 10.0, 10.5, 11.0, 11.5, 12.0, 20.0, 20.5]
+    from collections.abc import Callable
 
 
 async def test_robots_txt_is_one_of_them() -> None:
     """The server counts it too."""
     async with make_gate(delay=0.5, rate=(5, 10)) as gate:
         assert await visits(gate, 6) == [0.5, 1.0, 1.5, 2.0, 10.0, 10.5]
-
-
-@pytest.mark.parametrize("slots", [1, 2, 5, 20])
-async def test_no_delay_at_all(slots: int) -> None:
-    """The quota alone paces, whatever the concurrency."""
-    async with make_gate(delay=0.0, rate=(5, 10), concurrency_per_host=slots) as gate:
-        gate.learn(SITE, b"")
-        starts = await visits(gate, 12)
-    assert starts == [0.0] * 5 + [10.0] * 5 + [20.0] * 2
-
-
-@pytest.mark.parametrize(("requests", "seconds"), [(5, 10.0), (1, 3.0), (7, 7.0), (3, 100.0)])
-async def test_no_stretch_of_time_holds_more(requests: int, seconds: float) -> None:
-    """Visitors who come in waves, and take their time: every window is counted."""
-    starts: list[float] = []
-
-    async def come(gate: RobotGate, number: int) -> None:
-        await asyncio.sleep(number % 7 * 1.3 + number // 20 * 31.0)
-        starts.append(await visit(gate, takes=number % 3 * 0.4))
-
-    async with make_gate(delay=0.25, rate=(requests, seconds), concurrency_per_host=3) as gate:
-        gate.learn(SITE, b"")
-        await asyncio.gather(*(come(gate, number) for number in range(60)))
-    assert len(starts) == 60
-    assert most_within(starts, seconds) == requests
-    assert all(later - sooner >= 0.25 - 1e-6 for sooner, later in pairwise(sorted(starts)))
-
-
-async def test_hosts_have_their_own() -> None:
-    """One host's quota holds up no other."""
-    async with make_gate(rate=(1, 100)) as gate:
-        gate.learn(PAGE, b"")
-        gate.learn(OTHER, b"")
-        assert await together(visits(gate, 2), visits(gate, 2, OTHER)) == [[0.0, 100.0]] * 2
 
 
 async def test_total_rate_counts_robots_txt() -> None:
@@ -102,18 +49,6 @@ async def test_override_of_the_rate() -> None:
             gate.learn(f"http://{host}.example/", b"")
         given = await asyncio.gather(*(visits(gate, 4, f"http://{host}.example/") for host in "abc"))
     assert given == [[0.0, 30.0, 60.0, 90.0], [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 20.0, 21.0]]
-
-
-async def test_rate_changed_while_running() -> None:
-    """Starts that count already are counted by the new one as far as the old one remembered them."""
-    async with make_gate(rate=(3, 100)) as gate:
-        gate.learn(SITE, b"")
-        tasks = [asyncio.create_task(visit(gate)) for _ in range(6)]
-        await asyncio.sleep(10)
-        gate.override("a.example", HostOverride(rate=(2, 30)))
-        await asyncio.sleep(40)
-        gate.override("a.example", HostOverride(rate=Rate.UNLIMITED))
-        assert await asyncio.gather(*tasks) == [0.0, 1.0, 2.0, 31.0, 32.0, 50.0]
 
 
 async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[], int]) -> None:
@@ -148,17 +83,6 @@ async def test_cancelled_waiters_cost_no_quota() -> None:
         # The third of the total, that of 51, counts until 151; that of 100 until 200.
         assert await visit(gate) == 151.0
         assert await visit(gate) == 200.0
-
-
-async def test_quota_too_late_for_max_wait() -> None:
-    """Refused at once, with the seconds until the quota lets one start."""
-    async with make_gate(rate=(1, 100)) as gate:
-        gate.learn(SITE, b"")
-        await visit(gate)
-        error, at = await refusal(visit(gate, max_wait=99.0), TooSoonError)
-        assert isinstance(error, TooSoonError)
-        assert (at, error.retry_after) == (0.0, 100.0)
-        assert await visit(gate, max_wait=100.0) == 100.0
 
 
 async def test_total_quota_too_late_for_max_wait() -> None:

@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
-from tests.paced import everywhere, make_gate, now
+from tests.paced import everywhere, make_gate, now, seeds
 from tests.waiting import settle
 
 from robotgate import (
@@ -20,7 +20,6 @@ from robotgate import (
     OptionError,
     RobotGateError,
 )
-from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -90,16 +89,6 @@ async def test_refused_url_holds_nobody_up(subtests: pytest.Subtests) -> None:
                         seen.append(f"{turn.url[7]}{turn.url[-2:]}")
                         await asyncio.sleep(10.0)
             assert sorted(seen) == ["a/0", "b/0", "b/1", "c/0"]
-
-
-async def test_urls_of_one_host_come_in_their_order() -> None:
-    """As they stood in the list."""
-    async with open_gate() as gate:
-        seen = []
-        async for turn in gate.ready(urls("a", 5)):
-            async with turn:
-                seen.append((now(), turn.url))
-    assert seen == [(1.0 + page, f"http://a.example/{page}") for page in range(5)]
 
 
 async def test_refused_urls_are_told_of_and_passed_over() -> None:
@@ -252,50 +241,9 @@ async def test_closing_the_gate_ends_the_loop() -> None:
         await waiting
 
 
-async def test_several_tasks_share_the_turns() -> None:
-    """Ten workers, thirty URLs: each URL once."""
-    seen: list[str] = []
-
-    async with open_gate() as gate:
-        turns = gate.ready(urls("abcdefghij", 3))
-
-        async def work() -> None:
-            async for turn in turns:
-                async with turn:
-                    seen.append(turn.url)
-                    await asyncio.sleep(0.25)
-
-        await asyncio.gather(*(work() for _ in range(10)))
-    assert sorted(seen) == sorted(urls("abcdefghij", 3))
-
-
-async def test_cancelled_worker_loses_no_url() -> None:
-    """Nineteen workers are cancelled while they wait for a turn; the twentieth gets every URL, evenly spaced."""
-    starts: list[float] = []
-    async with open_gate() as gate:
-        turns = gate.ready(urls("a", 10))
-
-        async def work() -> None:
-            async for turn in turns:
-                async with turn:
-                    starts.append(now())
-
-        workers = [asyncio.create_task(work()) for _ in range(20)]
-        await settle()
-        for worker in workers[:19]:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-    assert starts == [1.0 + page for page in range(10)]
-
-
-def test_every_url_comes_once_however_workers_come_and_go(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("seed", seeds(10, 40))
+async def test_every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
     """Up to six workers are cancelled at any moment, and the last one goes on: each URL is had or refused once."""
-    for seed in range(40):
-        with subtests.test(seed=seed), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            runner.run(_every_url_comes_once_however_workers_come_and_go(seed))
-
-
-async def _every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
     rng = random.Random(seed)
     given = [
         f"http://{host}.example/{rng.choice(['', '', '', 'private'])}{page}"
@@ -377,27 +325,9 @@ async def test_turn_of_the_loop_knows_its_holder() -> None:
                     await gate.turn("http://a.example/again").__aenter__()
 
 
-async def test_nothing_to_do() -> None:
-    """An empty list is over at once."""
-    async with open_gate() as gate:
-        assert [turn async for turn in gate.ready([])] == []
-
-
 @pytest.mark.parametrize("given", ["http://a.example/", 7, None])
 async def test_what_is_no_source_is_refused(given: object) -> None:
     """A single URL as well: its letters are no URLs."""
     async with open_gate() as gate:
         with pytest.raises(OptionError, match="urls="):
             gate.ready(given)  # type: ignore[arg-type]
-
-
-async def test_two_thousand_hosts() -> None:
-    """Every host is visited at the same instant, one second after its robots.txt."""
-    given = [f"http://h{number}.example/" for number in range(2_000)]
-    starts = []
-    async with open_gate(concurrency=5_000) as gate:
-        async for turn in gate.ready(given, ahead=20_000):
-            starts.append(now())
-            turn.end()
-    # Virtual time creeps where so much happens at one instant.
-    assert starts == pytest.approx([1.0] * 2_000, abs=1e-3)

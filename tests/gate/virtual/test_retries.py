@@ -174,15 +174,3 @@ async def test_closed_gate_ends_a_pause(host: Host) -> None:
     with pytest.raises(GateClosedError):
         await asking
     assert now() < 1
-
-
-async def test_cancelled_task_pauses_no_longer(host: Host) -> None:
-    """As any wait."""
-    host.answers = [UNREACHABLE]
-    async with make_gate(delay=0.0) as gate:
-        asking = asyncio.create_task(gate.fetch(PAGE, retries=2))
-        await settle()
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        assert len(host.asked_at) == 1

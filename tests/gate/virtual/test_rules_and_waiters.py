@@ -10,7 +10,6 @@ from tests.paced import HOUR, PAGE, ROBOTS, SECURE, SITE, asks, everywhere, make
 from tests.waiting import settle
 
 from robotgate import DisallowedError, NestedTurnError, RobotGate, TooSoonError
-from robotgate.client.cache import ROBOTS_TIMEOUT
 from robotgate.events import RobotsFetched
 
 SECURE_ROBOTS = "https://a.example/robots.txt"
@@ -19,23 +18,6 @@ PRIVATE = b"User-agent: *\nDisallow: /private\n"
 
 
 # ── rules that change
-
-
-@pytest.mark.parametrize("slots", [1, 3])
-async def test_rules_learnt_meanwhile_bind_who_waits(slots: int) -> None:
-    """Four pages wait for their turn; the site is closed; none of them is sent."""
-    async with make_gate(scripted(), concurrency_per_host=slots) as gate:
-        gate.learn(SITE, b"")
-        first = await visit(gate)
-        waiting = [asyncio.create_task(visit(gate)) for _ in range(4)]
-        await settle()
-        assert gate.host(PAGE).waiting == 4
-        gate.learn(SITE, CLOSED)
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert first == 0.0
-        assert [type(outcome) for outcome in outcomes] == [DisallowedError] * 4
-        view = gate.host(PAGE)
-        assert (view.waiting, view.open_turns) == (0, 0)
 
 
 async def test_rules_learnt_meanwhile_bind_only_what_they_name() -> None:
@@ -89,22 +71,6 @@ async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -
     assert [url for _, url in fetcher.requests] == [ROBOTS]
 
 
-async def test_rules_learnt_while_they_are_fetched_win() -> None:
-    """The caller knows better than the answer that was under way."""
-    fetcher = everywhere(CLOSED, latency=5.0)
-    async with make_gate(fetcher) as gate:
-        asking = asyncio.create_task(gate.allowed(PAGE))
-        await asyncio.sleep(1.0)
-        assert gate.allowed_nowait(PAGE) is None
-        gate.learn(SITE, b"User-agent: *\nDisallow: /learnt\n")
-        assert gate.allowed_nowait(PAGE) is True
-        assert await asking is True
-        assert now() == 5.0
-        assert await gate.allowed(PAGE) is True
-        assert await gate.allowed(f"{SITE}/learnt") is False
-    assert len(fetcher.requests) == 1
-
-
 async def test_rules_learnt_as_others_come_bind_who_waited_for_those() -> None:
     """Who hears of a robots.txt and knows better is heeded, though its page could start at that very moment."""
     fetcher = everywhere(b"", latency=1.0)
@@ -147,16 +113,6 @@ async def test_max_wait_is_one_budget(max_wait: float, started_at: float | None)
         assert refusal.value.retry_after > 0
 
 
-async def test_max_wait_counts_behind_a_turn_that_does_not_end() -> None:
-    """Rules that wait for a slot come to an end with the budget, but for the time of their own request."""
-    async with make_gate(scripted()) as gate, gate.turn(PAGE):
-        asked_at = now()
-        with pytest.raises(TooSoonError) as refusal:
-            await asyncio.create_task(visit(gate, SECURE, max_wait=5.0))
-        assert 5.0 <= now() - asked_at <= 5.0 + ROBOTS_TIMEOUT
-        assert refusal.value.retry_after > 0
-
-
 async def test_page_behind_a_turn_that_does_not_end_is_told_when_to_come_again() -> None:
     """Not in zero seconds, though no delay is owed any more."""
     async with make_gate(scripted()) as gate, gate.turn(PAGE):
@@ -192,31 +148,6 @@ async def test_crawl_delay_outlives_its_lane() -> None:
         assert await visit(gate, SECURE) == 190.0
         assert await visit(gate) == 220.0
     assert fetcher.requests == [(0.0, ROBOTS), (130.0, SECURE_ROBOTS)]
-
-
-async def test_wait_told_without_a_lane_knows_the_crawl_delay() -> None:
-    """What the first origin asks for is the wait of the host, and telling it makes no lane."""
-    async with make_gate(scripted({SITE: asks("Crawl-delay: 50")})) as gate:
-        await gate.allowed(PAGE)
-        assert gate.wait_time(SECURE) == 50.0
-        await asyncio.sleep(70.0)
-        assert gate.wait_time(PAGE) == 0.0
-        assert gate.host(SECURE).waiting == 0
-
-
-@pytest.mark.parametrize("max_wait", [0.0, 0.5])
-async def test_lanes_made_in_vain_are_dropped(max_wait: float) -> None:
-    """Also those whose only visitor was told that it is too soon, or was refused."""
-    async with make_gate(everywhere(CLOSED)) as gate:
-        urls = [f"http://{number}.example/" for number in range(20)]
-        for url in urls:
-            gate.learn(url, b"User-agent: *\nCrawl-delay: 20\n")
-            assert await visit(gate, url) >= 0.0
-            with pytest.raises(TooSoonError):
-                await visit(gate, url, max_wait=max_wait)
-        with pytest.raises(DisallowedError):
-            await visit(gate)
-        await asyncio.sleep(60.0)
 
 
 # ── rules within one's own turn

@@ -282,48 +282,6 @@ BLOCKS: Final = [
         [(0.0, "a"), (100.0, "b"), (200.0, "c"), (between(320.0, 332.0), "d")],
     ),
     Scenario(
-        "half an hour without a block does",
-        GateOptions(delay=1.0),
-        (Comer("a", status=503), Comer("b", 2000.0, status=503), Comer("c", 2001.0)),
-        [(0.0, "a"), (2000.0, "b"), (between(2060.0, 2066.0), "c")],
-    ),
-    Scenario(
-        "of several Retry-After in flight the longest holds, if it comes last",
-        GateOptions(delay=0.0, concurrency_per_host=3),
-        (
-            Comer("a", takes=1.0, status=429, retry_after="50"),
-            Comer("b", takes=2.0, status=429, retry_after="20"),
-            Comer("c", takes=3.0, status=503, retry_after="100"),
-            Comer("d"),
-        ),
-        [(0.0, "a"), (0.0, "b"), (0.0, "c"), (103.0, "d")],
-    ),
-    Scenario(
-        "or if it comes first",
-        GateOptions(delay=0.0, concurrency_per_host=3),
-        (
-            Comer("a", takes=1.0, status=429, retry_after="100"),
-            Comer("b", takes=2.0, status=429, retry_after="20"),
-            Comer("c", takes=3.0, status=503, retry_after="50"),
-            Comer("d"),
-        ),
-        [(0.0, "a"), (0.0, "b"), (0.0, "c"), (101.0, "d")],
-    ),
-    Scenario(
-        "fifty 429 in flight are one incident",
-        GateOptions(delay=0.0, concurrency_per_host=50),
-        (
-            *(Comer(f"{number}", takes=1.0 + number / 100, status=429) for number in range(50)),
-            Comer("a", 2.0, status=429),
-            Comer("b", 2.0),
-        ),
-        [
-            *((0.0, f"{number}") for number in range(50)),
-            (between(61.0, 67.0), "a"),
-            (between(61.0, 67.0), "b"),
-        ],
-    ),
-    Scenario(
         "a block longer than max_block sends away who waits, at once, and who comes, while it is too long",
         GateOptions(delay=1.0, max_block=300.0),
         (

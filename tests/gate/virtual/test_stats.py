@@ -11,7 +11,6 @@ from tests.paced import OTHER, PAGE, REFUSED, SECURE, SITE, asks, make_gate, ref
 from tests.waiting import settle
 
 from robotgate import DisallowedError, GateStats, HostUnavailableError, MemoryStore, TooSoonError
-from robotgate.events import Event, RobotsFetched, TurnBegan
 
 NOTHING = GateStats(**dict.fromkeys([field.name for field in dataclasses.fields(GateStats)], 0))
 
@@ -93,18 +92,3 @@ async def test_totals_never_shrink() -> None:
         await visit(gate, "http://h1.example/")
         assert gate.stats().visits == 1
         assert gate.host("http://h1.example/").visits == 3
-
-
-async def test_events_name_the_host_that_is_paced() -> None:
-    """As `HostView` names it; that of a robots.txt has its size and its time."""
-    robots = asks("Disallow: /private")
-    heard: list[Event] = []
-    async with make_gate(scripted({SITE: robots}, latency=0.25)) as gate:
-        gate.subscribe(heard.append, RobotsFetched, TurnBegan)
-        await visit(gate)
-        await settle()
-        fetched, began = heard
-        assert isinstance(fetched, RobotsFetched)
-        assert (fetched.bytes_read, fetched.elapsed) == (len(robots), 0.25)
-        assert isinstance(began, TurnBegan)
-        assert began.host == gate.host(PAGE).host

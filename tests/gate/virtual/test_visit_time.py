@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 
-import pytest
 from tests.paced import (
-    DAY,
     HOUR,
     PAGE,
-    ROBOTS,
     SITE,
     asks,
     make_gate,
     now,
-    refusal,
     scripted,
     sleep_until,
     visit,
@@ -23,7 +19,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import HostOverride, HostUnavailableError, TooSoonError
+from robotgate import HostOverride, HostUnavailableError
 
 OPENS_AT = 6 * HOUR
 CLOSES_AT = 8 * HOUR + 46 * 60
@@ -33,55 +29,6 @@ TWICE_A_DAY = asks("Visit-time: 0600-0845", "Visit-time: 1200-1259")
 NOON = 12 * HOUR
 SECURE_SITE = "https://a.example"
 SECURE = "https://a.example/page"
-
-
-@pytest.mark.parametrize("hours", [MORNING, asks("Visit-time: 0600 0845"), asks("Visit-time: 6:00 - 08:45")])
-async def test_wait_runs_to_the_start_of_the_hours(hours: str) -> None:
-    """Then they go in their order, the delay apart."""
-    async with make_gate(scripted({SITE: hours}), obey_visit_time=True, max_block=math.inf) as gate:
-        assert await visits(gate, 3) == [OPENS_AT, OPENS_AT + 1, OPENS_AT + 2]
-        assert gate.host(PAGE).visits == 4
-
-
-async def test_robots_txt_is_exempt() -> None:
-    """It has to be read to know the hours, and is read anew whatever the last one said."""
-    fetcher = scripted({SITE: MORNING})
-    async with make_gate(fetcher, obey_visit_time=True) as gate:
-        assert await gate.allowed(PAGE)
-        await sleep_until(DAY + 1)
-        assert await gate.allowed(PAGE)
-    assert fetcher.requests == [(0.0, ROBOTS), (DAY + 1, ROBOTS)]
-
-
-async def test_not_heeded_by_default() -> None:
-    """It is the operator's choice."""
-    async with make_gate(scripted({SITE: MORNING})) as gate:
-        assert await visits(gate, 2) == [1.0, 2.0]
-
-
-@pytest.mark.parametrize("max_block", [0.0, 300.0, OPENS_AT - 1])
-async def test_hours_too_far_off_are_an_error_at_once(max_block: float) -> None:
-    """Over `max_block`, with the seconds until they begin; rules can be asked all the same."""
-    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True, max_block=max_block) as gate:
-        error, at = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert (at, error.retry_after) == (0.0, OPENS_AT)
-        assert "Visit-time" in error.cause
-        assert await gate.allowed(PAGE)
-        await sleep_until(OPENS_AT - max_block)
-        assert await visit(gate) == OPENS_AT
-
-
-async def test_hours_end_with_their_last_minute() -> None:
-    """A second before it is over there is a turn; when it is over, none until the morning."""
-    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
-        await gate.allowed(PAGE)
-        await sleep_until(CLOSES_AT - 1)
-        assert await visit(gate) == CLOSES_AT - 1
-        await sleep_until(CLOSES_AT)
-        error, at = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert (at, at + error.retry_after) == (CLOSES_AT, DAY + OPENS_AT)
 
 
 async def test_hours_that_end_while_tasks_wait() -> None:
@@ -105,20 +52,6 @@ async def test_hours_that_end_while_patient_tasks_wait() -> None:
         await gate.allowed(PAGE)
         await sleep_until(CLOSES_AT - 2)
         assert await visits(gate, 4) == [CLOSES_AT - 2, CLOSES_AT - 1, NOON, NOON + 1]
-
-
-async def test_hours_that_end_during_a_request() -> None:
-    """A request under way is not broken off; the next waits, or is told."""
-    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
-        await gate.allowed(PAGE)
-        await sleep_until(CLOSES_AT - 10)
-        first = asyncio.create_task(visit(gate, takes=100.0))
-        await settle()
-        error, at = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert at <= CLOSES_AT + 90
-        assert at + error.retry_after == DAY + OPENS_AT
-        assert await first == CLOSES_AT - 10
 
 
 async def test_hours_of_one_origin_alone() -> None:
@@ -157,39 +90,6 @@ async def test_block_that_ends_outside_the_hours() -> None:
             turn.report(status=503, headers={"Retry-After": "200"})
         assert gate.wait_time(PAGE) == NOON - now()
         assert await visit(gate) == NOON
-
-
-async def test_hours_over_midnight() -> None:
-    """2330-0029 holds for an hour around midnight."""
-    text = asks("Visit-time: 2330-0029")
-    async with make_gate(scripted({SITE: text}), obey_visit_time=True, max_block=math.inf) as gate:
-        assert await visit(gate) == 1.0
-        await sleep_until(1800.0)
-        # The file, which is to be asked for again by then, goes before the second page.
-        assert await visits(gate, 2) == [23.5 * HOUR, 23.5 * HOUR + 2]
-
-
-async def test_several_hours() -> None:
-    """Those of any line; the next to come counts."""
-    text = asks("Visit-time: 0100-0159", "Visit-time: 0300-0300")
-    async with make_gate(scripted({SITE: text}), obey_visit_time=True, max_block=math.inf) as gate:
-        await gate.allowed(PAGE)
-        assert await visit(gate) == HOUR
-        await sleep_until(2 * HOUR)
-        assert await visit(gate) == 3 * HOUR
-        await sleep_until(3 * HOUR + 60)
-        assert gate.wait_time(PAGE) == DAY + HOUR - now()
-
-
-async def test_max_wait_too_short_for_the_hours() -> None:
-    """Within `max_block`, but not within `max_wait`: refused at once."""
-    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
-        await gate.allowed(PAGE)
-        await sleep_until(OPENS_AT - 200)
-        error, at = await refusal(visit(gate, max_wait=100.0), TooSoonError)
-        assert isinstance(error, TooSoonError)
-        assert (at, error.retry_after) == (OPENS_AT - 200, 200.0)
-        assert await visit(gate, max_wait=200.0) == OPENS_AT
 
 
 async def test_hours_taken_up_and_given_up_while_running() -> None:
