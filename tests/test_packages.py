@@ -37,8 +37,6 @@ ORDER: Final = (
 """From the top down. Modules with a place of their own stand apart from their packages: errors and events hold
 verdicts, and what the gate has from `observe.views` is made of its turns."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
-WITH_CIRCLES: Final = {"client", "lint"}
-"""Packages whose modules name each other both ways in annotations or in functions."""
 FILES: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
@@ -46,15 +44,10 @@ FILES: Final = {
 }
 
 
-def imported(path: Path, *, at_import: bool = False) -> set[str]:
-    """The modules of ours that a file imports, without ``robotgate.``; `robotgate` itself is left out.
-
-    Args:
-        at_import: only those that are imported together with it, not those for types or within functions.
-    """
-    body: list[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
+def imported(path: Path) -> set[str]:
+    """The modules of ours that a file imports, without ``robotgate.``; `robotgate` itself is left out."""
     found: set[str] = set()
-    for node in body if at_import else ast.walk(ast.Module(body, [])):
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("robotgate."):
             module = (node.module or "").removeprefix("robotgate.")
             names = {f"{module}.{alias.name}" for alias in node.names}
@@ -85,21 +78,7 @@ def test_imports_come_from_above() -> None:
     assert below == set()
 
 
-def test_modules_import_without_circles() -> None:
-    """No module needs itself, by way of others, to be imported."""
-    graph = {name: imported(path, at_import=True) - {name} for name, path in FILES.items()}
-    assert list(TopologicalSorter(graph).static_order())
-
-
 def test_modules_know_each_other_one_way() -> None:
-    """No circle runs through several packages, nor within one, with imports for types and those in functions."""
-
-    def is_counted(module: str, name: str) -> bool:
-        package = module.partition(".")[0]
-        return name != module and not (package in WITH_CIRCLES and package == name.partition(".")[0])
-
-    graph = {
-        module: {name for name in imported(path) if is_counted(module, name)}
-        for module, path in FILES.items()
-    }
+    """No circle of imports runs through the modules, with imports for types and those in functions."""
+    graph = {module: imported(path) - {module} for module, path in FILES.items()}
     assert list(TopologicalSorter(graph).static_order())

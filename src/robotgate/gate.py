@@ -15,14 +15,16 @@ from weakref import WeakSet
 
 import aiohttp
 
+from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.awaited import No, Pending, Yes
 from robotgate.client.cache import SiteCache
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
-from robotgate.client.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
+from robotgate.client.fetch import PageFetch, PageFetcher
 from robotgate.client.middleware import GateMiddleware
 from robotgate.client.persistence import Persistence
 from robotgate.client.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.client.robots import AiohttpFetcher
+from robotgate.client.turn import Turn
 from robotgate.client.turns import Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
 from robotgate.errors import GateClosedError, OptionError
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
 
     from robotgate.client.awaited import Awaited
     from robotgate.client.fetch import ResponseCheck
-    from robotgate.client.turn import Turn
+    from robotgate.client.turns import PageTurn
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
     from robotgate.options import ByOption, HostOverride
@@ -214,13 +216,14 @@ class RobotGate:
             from robotgate.client.purposes import PurposeCheck  # noqa: PLC0415  # As in `__init__`.
 
             check = PurposeCheck(self._purposes, tdmrep=self._tdmrep, cache=self._cache)
-        self._turns.pages = PageFetcher(
+        self._pages = PageFetcher(
             session,
             middleware=self._middleware,
             turns=self._turns,
             max_bytes=self._max_bytes,
             check=check,
         )
+        self._turns.is_open = True
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -235,10 +238,10 @@ class RobotGate:
         Raises:
             StoreError: pending changes could not be saved.
         """
-        if self._turns.pages is not None:
+        if self._turns.is_open:
             self._scheduler.check_loop()
-            self._turns.pages.close()
-        self._turns.pages = None
+            self._pages.close()
+        self._turns.is_open = False
         self._why_closed = _CLOSED
         await self._on_close.aclose()
 
@@ -281,7 +284,8 @@ class RobotGate:
     async def _allowed(self, url: str | URL) -> bool:
         self._scheduler.check_loop()
         site, _, units = self._locate(url)
-        return (await self._cache.known(site)).rules._allows_units(units)
+        ruling = self._cache.fresh(site, self._scheduler.now()) or await self._cache.known(site)
+        return ruling.rules._allows_units(units)
 
     def allowed_nowait(self, url: str | URL) -> bool | None:
         """Whether a URL may be fetched, if fresh rules are in memory; else None.
@@ -290,7 +294,7 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
         site, _, units = self._locate(url)
-        ruling = self._cache.fresh(site)
+        ruling = self._cache.fresh(site, self._scheduler.now())
         return None if ruling is None else ruling.rules._allows_units(units)
 
     def check(self, url: str | URL) -> Awaited[Verdict]:
@@ -306,7 +310,8 @@ class RobotGate:
     async def _check(self, url: str | URL) -> Verdict:
         self._scheduler.check_loop()
         site, target, _ = self._locate(url)
-        return (await self._cache.known(site)).verdict(target, now=self._clock.now())
+        ruling = self._cache.fresh(site, self._scheduler.now()) or await self._cache.known(site)
+        return ruling.verdict(target, now=self._clock.now())
 
     async def robots(self, url: str | URL) -> RobotsRecord:
         """What is known of the robots.txt of a URL's origin, as it was served; requested if nothing fresh is known.
@@ -430,8 +435,8 @@ class RobotGate:
         """
         check_whole("priority", priority)
         max_wait = self._patience(max_wait)
-        self._check_open()
-        return self._turns.make(url, priority, max_wait)
+        pages = self._check_open()
+        return Turn(self._turns.make(url, priority, max_wait), pages)
 
     def ready(
         self,
@@ -473,8 +478,8 @@ class RobotGate:
         check_whole("priority", priority)
         check_whole("ahead", ahead, least=1)
         unless_none(check_callback, "on_refusal", on_refusal)
-        self._check_open()
-        lines = Lines(self._turns, urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
+        pages = self._check_open()
+        lines = Lines(self._turns, pages, urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
         self._ready.add(lines)
         return ReadyTurns(lines)
 
@@ -525,8 +530,7 @@ class RobotGate:
             url, method, options, max_bytes, allow_redirects, max_redirects, priority, wait, retries
         )
         # A test is quicker than `_check_open`.
-        pages = self._turns.pages
-        return PageFetch(self._check_open() if pages is None else pages, request)
+        return PageFetch(self._pages if self._turns.is_open else self._check_open(), request)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -727,10 +731,10 @@ class RobotGate:
         """
         return self._events.subscribe(callback, *kinds, at_once=at_once)
 
-    def _meter(self, count: Callable[[Turn, float], object]) -> Callable[[], None]:
+    def _meter(self, count: Callable[[PageTurn, float], object]) -> Callable[[], None]:
         """Call a function with each turn of a page as it ends, and the seconds since it began: to count many requests.
 
-        It is given the `Turn` itself, and no event is made for it: a call costs a tenth of a `TurnBegan` and a
+        It is given the turn itself, and no event is made for it: a call costs a tenth of a `TurnBegan` and a
         `TurnEnded`. It is called as a subscriber with ``at_once`` is.
 
         Args:
@@ -820,10 +824,9 @@ class RobotGate:
         return self._threadsafe
 
     def _check_open(self) -> PageFetcher:
-        pages = self._turns.pages
-        if pages is None:
+        if not self._turns.is_open:
             raise GateClosedError(self._why_closed)
-        return pages
+        return self._pages
 
     def _patience(self, given: float | ByOption | None) -> float | None:
         if given is BY_OPTION:
@@ -842,6 +845,6 @@ class RobotGate:
         return OriginView.of_site(site, ruling, now=now, next_allowed_at=next_allowed_at)
 
     def __repr__(self) -> str:
-        if self._turns.pages is None:
+        if not self._turns.is_open:
             return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
         return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"

@@ -215,7 +215,7 @@ def check_rate(name: str, value: object) -> None:
 
 def limits(rates: Iterable[tuple[int, float] | None]) -> list[Rate]:
     """Those of the rates that limit anything, each once."""
-    known = dict.fromkeys(Rate(*rate) for rate in rates if rate is not None)
+    known = dict.fromkeys([Rate(*rate) for rate in rates if rate is not None])
     return [rate for rate in known if rate != Rate.UNLIMITED]
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar, Unpack
 
-from robotgate.client.fetch import RequestOptions
+from robotgate.client.attempt import RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
 from robotgate.options import BY_OPTION
 from robotgate.pace.scheduler import is_running
@@ -240,7 +240,7 @@ class _Blocks(threading.local):
 
 def _loop_of(turns: Turns) -> asyncio.AbstractEventLoop:
     loop = turns.scheduler.loop
-    if turns.pages is None or loop is None:
+    if not turns.is_open or loop is None:
         raise GateClosedError("the gate is not open")
     if is_running(loop):
         raise EventLoopError(

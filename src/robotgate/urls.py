@@ -103,7 +103,7 @@ class Origin:
     @property
     def robots_url(self) -> str:
         """The URL of its robots.txt."""
-        return f"{self}/robots.txt"
+        return f"{self.text}/robots.txt"
 
     @property
     def is_public(self) -> bool:

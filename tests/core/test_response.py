@@ -32,7 +32,7 @@ from robotgate import (
 from robotgate.rules import RuleKind
 
 if TYPE_CHECKING:
-    from robotgate.client.turn import Turn
+    from robotgate.client.turns import PageTurn
 
 VERDICT = Verdict(
     allowed=False,
@@ -59,7 +59,7 @@ ERRORS: list[RobotGateError] = [
 ]
 
 
-def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VERDICT) -> Response:
+def response(body: bytes, content_type: str | None, verdict: Verdict | PageTurn = VERDICT) -> Response:
     """A response with this body."""
     headers = CIMultiDict[str]() if content_type is None else CIMultiDict({"Content-Type": content_type})
     return Response(
@@ -157,7 +157,7 @@ class Asked:
 def test_response_works_its_verdict_out_once() -> None:
     """When it is read for the first time: the verdict is the same at each look."""
     asked = Asked()
-    page = response(b"", None, verdict=cast("Turn", asked))
+    page = response(b"", None, verdict=cast("PageTurn", asked))
     assert asked.count == 0
     assert page.verdict is page.verdict
     assert asked.count == 1
@@ -166,7 +166,7 @@ def test_response_works_its_verdict_out_once() -> None:
 
 def test_response_survives_pickle_and_copy() -> None:
     """With its headers, all values of them, and its verdict, though it was never read."""
-    page = response(b"body", "text/html", verdict=cast("Turn", Asked()))
+    page = response(b"body", "text/html", verdict=cast("PageTurn", Asked()))
     page.headers = CIMultiDictProxy(CIMultiDict([("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]))
     for again in (pickle.loads(pickle.dumps(page)), copy.copy(page), copy.deepcopy(page)):
         for name in ("status", "url", "history", "body", "waited", "elapsed", "method", "reason", "tdmrep"):

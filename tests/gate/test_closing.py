@@ -201,6 +201,20 @@ async def test_closed_gate_opens_no_door(web: Web, open_gate: OpenGate, *, known
     assert web.count(PAGE) == 0
 
 
+async def test_gate_that_is_not_open_says_so() -> None:
+    """Whatever it is asked for first, it is not taken for a gate of another event loop."""
+    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
+    doors: list[Callable[[str], object]] = [
+        gate.turn,
+        gate.fetch,
+        gate.wait_time,
+        lambda url: gate.ready([url]),
+    ]
+    for door in doors:
+        with pytest.raises(GateClosedError, match="open the gate first"):
+            door(PAGE)
+
+
 async def test_closing_twice_is_closing_once(open_gate: OpenGate) -> None:
     """Also at the same time."""
     gate = await open_gate()

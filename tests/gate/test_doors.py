@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
     from yarl import URL
 
-    from robotgate.client.fetch import RequestOptions
+    from robotgate.client.attempt import RequestOptions
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Visit, Web
 
-    from robotgate.client.fetch import RequestOptions
+    from robotgate.client.attempt import RequestOptions
 
 SITE: Final = "http://site.example"
 PAGE: Final = f"{SITE}/page"

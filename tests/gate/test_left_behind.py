@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 
-from robotgate import Turn
+from robotgate.client.turns import PageTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def no_collector() -> Iterator[Callable[[], int]]:
 
 def turns() -> int:
     """How many there are in memory, those that earlier tests have left there included."""
-    return sum(isinstance(known, Turn) for known in gc.get_objects())
+    return sum(isinstance(known, PageTurn) for known in gc.get_objects())
 
 
 async def streamed(gate: RobotGate) -> None:

@@ -3,9 +3,11 @@
 ::
 
     turns        from a URL to a turn that has begun, and to its end
+    attempt      what is asked of `gate.fetch`, and one attempt at it: its turns within one timeout
     middleware   `gate.middleware`: a session's requests, each hop and attempt in a turn
     fetch        `gate.fetch`: a request of a session, read to its end, and whether it is sent again
     response     what it returns
+    turn         a turn as a crawler has it
     ready        `gate.ready`: many URLs, as their hosts become due
     cache        the sites in memory: robots.txt requested once, renewed, evicted
     robots       one robots.txt over the network

@@ -118,7 +118,8 @@ class SiteCache:
         site = self.sites.get(origin.text)
         if site is not None:
             return site
-        self._evict(LOOKS, room=1)
+        if len(self.sites) >= self.max_hosts:
+            self._evict(LOOKS, room=1)
         key = self.pace_key(origin)
         host = self.scheduler.hosts.get(key)
         if host is None:
@@ -142,13 +143,14 @@ class SiteCache:
             raise NonPublicAddressError(str(url))
         return self.site(origin), target
 
-    def fresh(self, site: Site) -> Ruling | None:
+    def fresh(self, site: Site, now: float) -> Ruling | None:
         """Return what holds for a site; None if that is not known or has expired.
 
         Past `Site.refresh_at`, robots.txt is requested again in the background.
         """
-        now = self.scheduler.now()
-        return site.ruling if now < site.ready_until_at else self._ruling_and_refresh(site, now)
+        # Most that are not ready are new: nothing is known of them.
+        is_ready = now < site.ready_until_at or (site.ruling is None and site.record is None)
+        return site.ruling if is_ready else self._ruling_and_refresh(site, now)
 
     def ruling(self, site: Site, now: float) -> Ruling | None:
         """Return the last known ruling, expired or not. One that was dropped is made from the record, and not kept."""
@@ -161,7 +163,7 @@ class SiteCache:
         return ruling_of(record, token=token, options=site.options, now=now, compiler=self.compiler)
 
     async def known(self, site: Site, route: Route | None = None) -> Ruling:
-        """Return what holds for a site, found out if it is not known.
+        """Find out what holds for a site of which `fresh` knows nothing.
 
         Raises:
             GateClosedError: the gate was closed before it was known.
@@ -169,13 +171,12 @@ class SiteCache:
             HostUnavailableError: the operator blocks the host, and nothing is known.
             StoreError: the store failed.
         """
-        ruling = self.fresh(site)
-        if ruling is not None:
-            return ruling
         if not site.options["ignore_robots"]:
             unkept = (await self._ask(site, route)).unkept
             if unkept is not None:
                 return self._ruling_of(unkept, site, self.scheduler.now())
+        if site.ruling is not None:
+            return site.ruling
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
         return self.ruling(site, self.scheduler.now()) or site.adopt(
             Ruling(origin=site.origin, token=self.identity.token)
@@ -189,7 +190,7 @@ class SiteCache:
         """
         record = newer(await self.persistence.load_record(site.origin), site.record)
         if record is not None and record is not site.record:
-            self.learn(site, record)
+            self.learn(site, record, self.scheduler.now())
         await self.persistence.load_host(site.host)
 
     async def record(self, site: Site) -> RobotsRecord:
@@ -199,7 +200,7 @@ class SiteCache:
             as `known`.
         """
         # If it expires soon, robots.txt is requested again in the background.
-        self.fresh(site)
+        self.fresh(site, self.scheduler.now())
         if not self._is_usable(site.record):
             unkept = (await self._ask(site, None)).unkept
             if unkept is not None:
@@ -226,13 +227,13 @@ class SiteCache:
             if site.record is not None and site.record.checked_at >= began_at:
                 return site.record
 
-    def learn(self, site: Site, record: RobotsRecord, *, retry_at: float = LONG_AGO) -> Ruling:
+    def learn(self, site: Site, record: RobotsRecord, now: float, *, retry_at: float = LONG_AGO) -> Ruling:
         """Use a record from now on.
 
         Args:
             retry_at: robots.txt is not requested again before this instant while the record is fresh.
         """
-        ruling = self._ruling_of(record, site, self.scheduler.now())
+        ruling = self._ruling_of(record, site, now)
         if site.record is not record:
             site.record, site.since = record, None
         if site.options["ignore_robots"]:
@@ -246,11 +247,12 @@ class SiteCache:
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
         """Use a robots.txt that the caller has, as if it had just been fetched."""
+        now = self.scheduler.now()
         result = FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), site.origin.robots_url)
-        record = settle(site.origin, result, previous=None, now=self.scheduler.now(), jitter=0.0)
+        record = settle(site.origin, result, previous=None, now=now, jitter=0.0)
         if fresh_until_at is not None:
             record = replace(record, fresh_until_at=fresh_until_at)
-        self.learn(site, record)
+        self.learn(site, record, now)
         self.persistence.save_record_soon(record)
 
     def note_visit(self, site: Site, bytes_read: int) -> None:
@@ -325,7 +327,7 @@ class SiteCache:
             if record is None or not self._is_usable(record, after):
                 await self._request(site, flight, record)
                 return
-        self.learn(site, record)
+        self.learn(site, record, self.scheduler.now())
         # A failure is left to the host's next turn.
         with suppress(StoreError):
             await self.persistence.load_host(site.host)
@@ -344,11 +346,11 @@ class SiteCache:
             flight.unkept = record
             if known is not None and known is not site.record:
                 # A copy of the store's may hold, and its delay with it.
-                self.learn(site, known)
+                self.learn(site, known, now)
             ruling = self._ruling_of(record, site, now)
         else:
             # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
-            ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
+            ruling = self.learn(site, record, now, retry_at=now + (retry_after or 0.0))
         self.events.emit(
             RobotsFetched(
                 at=now,
@@ -423,6 +425,8 @@ class SiteCache:
             left = max(ROBOTS_TIMEOUT - flight.elapsed, MIN_HOP_TIMEOUT)
             # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=left)
+            now = scheduler.now()
+            flight.elapsed += now - turn.began_at
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
@@ -431,13 +435,12 @@ class SiteCache:
                         pause=answer.retry_after,
                         field="Retry-After",
                     )
-                    scheduler.note_answer(turn, answer.status, signals, scheduler.now())
+                    scheduler.note_answer(turn, answer.status, signals, now)
             elif answer.is_outage or answer.is_silence:
                 scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
         finally:
             flight.patience = STORE_TIMEOUT
             scheduler.end(turn, scheduler.now())
-        flight.elapsed += scheduler.now() - turn.began_at
         return answer
 
     def _is_usable(self, record: RobotsRecord | None, after: float = -math.inf) -> bool:
@@ -504,7 +507,7 @@ class SiteCache:
                 site.drop_ruling()
                 site.asked = NOTHING_ASKED
             else:
-                self.learn(site, site.record)
+                self.learn(site, site.record, self.scheduler.now())
         for host in {site.host for site in sites}:
             self.scheduler.update_limits(host)
 

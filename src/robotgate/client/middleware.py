@@ -30,7 +30,7 @@ from robotgate.pace.scheduler import Timer
 from robotgate.sites.status_table import REDIRECT_STATUSES
 
 if TYPE_CHECKING:
-    from robotgate.client.fetch import Attempt
+    from robotgate.client.attempt import Attempt
     from robotgate.client.turns import PageTurn, Turns
     from robotgate.identity import Identity
 
@@ -90,7 +90,11 @@ class GateMiddleware:
         self._identity = identity
         self._max_wait, self._priority = max_wait, 0
         self.fetches: dict[asyncio.Task[object] | None, Attempt] = {}
-        """By task, the attempt of a `gate.fetch` that it makes."""
+        """By task, the attempt of a `gate.fetch` that it makes.
+
+        A middleware for each attempt would know its own. That was tried, and 16 tests failed: a session may call
+        `gate.middleware` within a middleware of its own, as a closure, where only the task tells whose request it is.
+        """
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._timer = Timer(self._look_at_responses)
@@ -112,7 +116,7 @@ class GateMiddleware:
             whatever aiohttp and its connector raise, for a proxy that cannot be reached, too.
         """
         turns = self.turns
-        if turns.pages is None:
+        if not turns.is_open:
             raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
         requests = self._requests
         earlier = requests.get(request)
@@ -189,7 +193,7 @@ class GateMiddleware:
             if self._timer.fires_at == math.inf:
                 self._timer.set(LOOK_DELAY)
         if fetch is not None:
-            if self.turns.pages is None:
+            if not self.turns.is_open:
                 # The session was passed in, and stays open when the gate is closed.
                 response.close()
                 raise GateClosedError

@@ -117,9 +117,11 @@ class Persistence:
         Raises:
             StoreError: the store failed. It is reported as an event, too.
         """
-        store, session = self._store, self.session
-        found = await self.load_record(origin)
-        if store is None or session is None or is_usable(found):
+        if self._store is None:
+            yield None
+            return
+        found, session = await self.load_record(origin), self.session
+        if session is None or is_usable(found):
             yield found
             return
         key = f"{ROBOTS}{origin}"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from robotgate.client.fetch import Attempt, PageFetcher, PageRequest, RequestOptions, release
+from robotgate.client.attempt import Attempt, PageRequest, RequestOptions
+from robotgate.client.fetch import PageFetcher, release
 from robotgate.client.response import Response
 from robotgate.client.robots import Flight, answer_of
 from robotgate.errors import DisallowedError, PreferenceError, ProxyUnavailableError, ResponseTooLargeError

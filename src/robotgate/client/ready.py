@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate.client.turn import Turn
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
     from yarl import URL
 
-    from robotgate.client.turn import Turn
+    from robotgate.client.fetch import PageFetcher
     from robotgate.client.turns import PageTurn, Turns
 
     OnRefusal: TypeAlias = Callable[[str, RobotGateError], object]
@@ -31,7 +32,7 @@ STRETCH: Final = 100
 """URLs read from a source before other tasks may run."""
 
 
-class ReadyTurns(AsyncIterator["Turn"], AbstractAsyncContextManager["ReadyTurns"]):
+class ReadyTurns(AsyncIterator[Turn], AbstractAsyncContextManager["ReadyTurns"]):
     """An asynchronous iterator of turns that have begun; `RobotGate.ready` describes its arguments.
 
     Nothing begins before the loop does. Several tasks may share one. When a loop is left early, the turn it was given
@@ -61,13 +62,20 @@ class Lines:
     """What runs behind one `ReadyTurns`: its tasks hold this, and nothing but the loop holds the iterator."""
 
     def __init__(
-        self, turns: Turns, urls: Urls, *, priority: int, ahead: int, on_refusal: OnRefusal | None
+        self,
+        turns: Turns,
+        pages: PageFetcher,
+        urls: Urls,
+        *,
+        priority: int,
+        ahead: int,
+        on_refusal: OnRefusal | None,
     ) -> None:
         if isinstance(urls, str) or not isinstance(urls, Iterable | AsyncIterable):
             raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
         self._urls = urls if isinstance(urls, AsyncIterable) else _each(urls)
         self._on_refusal = on_refusal or (lambda _url, _error: None)
-        self._turns = turns
+        self._turns, self._pages = turns, pages
         self._priority = priority
         self._lines: dict[str, deque[str]] = {}
         """By pace key; each has a task, which ends with it."""
@@ -104,7 +112,7 @@ class Lines:
         if met is None:
             raise StopAsyncIteration if self._failure is None else self._failure
         self._answer(*met, is_taken=True)
-        return met[0]
+        return Turn(met[0], self._pages)
 
     def _answer(self, turn: PageTurn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
         """Tell a line whether the turn that it handed over was taken."""

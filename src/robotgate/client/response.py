@@ -20,7 +20,7 @@ from robotgate.urls import read_links
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robotgate.client.turn import Turn
+    from robotgate.client.turns import PageTurn
     from robotgate.preferences.tdmrep import TdmRep
 
 
@@ -65,7 +65,7 @@ class Response:
         body: bytes,
         waited: float,
         elapsed: float,
-        verdict: Verdict | Turn,
+        verdict: Verdict | PageTurn,
         method: str = "GET",
         reason: str = "",
         tdmrep: TdmRep | None = None,

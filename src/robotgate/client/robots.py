@@ -245,11 +245,13 @@ class BoundedBody:
         Raises:
             ValueError: they are not what Content-Encoding says, or decode to next to nothing.
         """
+        is_costly = False
         for decoder in self._decoders:
             chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
+            is_costly = is_costly or decoder.taken > self._max_encoded_bytes
         self._body += chunk
         self.is_full = len(self._body) > self._max_bytes
-        if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
+        if is_costly and not self.is_full:
             raise ValueError("the compressed body is longer than what it holds")
 
     def end(self) -> bytes:
@@ -258,8 +260,9 @@ class BoundedBody:
         Raises:
             ValueError: it is not complete, or not what it seems to be.
         """
-        if not self.is_full and not all(decoder.is_complete for decoder in self._decoders):
-            raise ValueError("the compressed body breaks off")
+        for decoder in self._decoders:
+            if not (decoder.is_complete or self.is_full):
+                raise ValueError("the compressed body breaks off")
         body = bytes(self._body[: self._max_bytes])
         text, problem = decoded(body, self._max_bytes)
         if problem is not None:
@@ -360,7 +363,8 @@ class Flight:
         """
         self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
-        self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] = lambda _: None
+        self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] | None = None
+        """Why a caller's task would wait for itself; None while it waits for no turn."""
         # Not by the loop's task factory, which may begin a task at once: the first caller goes ahead of it.
         self.task: asyncio.Task[None] = asyncio.Task(work(self), name=name)
 
@@ -374,7 +378,8 @@ class Flight:
         """
         answer: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self.callers[answer] = asyncio.current_task()
-        self._refuse_holders([answer])
+        if self._nested is not None:
+            self._refuse_holders([answer])
         try:
             error = await answer
         finally:
@@ -394,7 +399,7 @@ class Flight:
 
     def _refuse_holders(self, answers: Iterable[asyncio.Future[BaseException | None]]) -> None:
         for answer in answers:
-            error = None if answer.done() else self._nested(self.callers[answer])
+            error = None if answer.done() or self._nested is None else self._nested(self.callers[answer])
             if error is not None:
                 answer.set_result(error)
 

@@ -1,20 +1,27 @@
-"""`Turn`: what a crawler does with a turn. `client.turns` makes them."""
+"""`Turn`: what a crawler does with a turn. It hides the rest of a `PageTurn`, which is the gate's own."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import asyncio
 from typing import TYPE_CHECKING, Self, Unpack
 
-from robotgate.client.fetch import MAX_PAGE_REDIRECTS
+from aiohttp import ClientError
+
+from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest
+from robotgate.client.fetch import PageFetch
+from robotgate.errors import GateClosedError
+from robotgate.pace.turn import ENDED, NEW, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robotgate.client.fetch import PageFetch, RequestOptions
+    from robotgate.client.attempt import RequestOptions
+    from robotgate.client.fetch import PageFetcher
+    from robotgate.client.turns import PageTurn
     from robotgate.rules.verdict import Verdict
 
 
-class Turn(ABC):
+class Turn:
     """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
     Entering the block waits for the turn, unless it has begun, as those of `RobotGate.ready` have. The turn ends with
@@ -22,37 +29,59 @@ class Turn(ABC):
     origin of other errors is not known.
     """
 
-    __slots__ = ()
+    __slots__ = ("_pages", "_turn")
 
-    began_at: float
-    """When it began, in seconds since the epoch."""
-    status: int | None
-    """The HTTP status that was reported last; None before."""
-    bytes_read: int
-    """The bytes of body that were reported."""
+    def __init__(self, turn: PageTurn, pages: PageFetcher) -> None:
+        self._turn = turn
+        self._pages = pages
 
-    @abstractmethod
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> Self:
+        turn, turns = self._turn, self._turn.turns
+        turns.scheduler.check_loop()
+        if turn.holder is not None or turn.state is ENDED:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
+        turn.holder = asyncio.current_task()
+        if turn.state is NEW and not turns.try_begin(turn):
+            await turns.begin(turn)
+        return self
 
-    @abstractmethod
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None: ...
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if isinstance(error, ClientError):
+                self._turn.report(error=error)
+        finally:
+            self._turn.end()
 
     @property
-    @abstractmethod
     def url(self) -> str:
         """What may be fetched, without fragment and credentials."""
+        return self._turn.url
 
     @property
-    @abstractmethod
+    def began_at(self) -> float:
+        """When it began, in seconds since the epoch."""
+        return self._turn.began_at
+
+    @property
     def waited(self) -> float:
         """Seconds from asking for the turn until it began, robots.txt included; 0 before it began."""
+        return self._turn.waited
 
     @property
-    @abstractmethod
+    def status(self) -> int | None:
+        """The HTTP status that was reported last; None before."""
+        return self._turn.status
+
+    @property
+    def bytes_read(self) -> int:
+        """The bytes of body that were reported."""
+        return self._turn.bytes_read
+
+    @property
     def verdict(self) -> Verdict:
         """Why it may be fetched."""
+        return self._turn.verdict
 
-    @abstractmethod
     def fetch(
         self,
         method: str = "GET",
@@ -79,8 +108,13 @@ class Turn(ABC):
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
+        if not self._turn.turns.is_open:
+            raise GateClosedError
+        request = PageRequest(
+            self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self._turn
+        )
+        return PageFetch(self._pages, request)
 
-    @abstractmethod
     def headers(self, method: str = "GET") -> dict[str, str]:
         """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
 
@@ -89,8 +123,11 @@ class Turn(ABC):
         Raises:
             RuntimeError: the turn has not begun, or is over.
         """
+        if self._turn.state is not OPEN:
+            raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
+        identity = self._turn.turns.identity
+        return {**identity.headers, **identity.signature(method, self.url)}
 
-    @abstractmethod
     def report(
         self,
         status: int | None = None,
@@ -113,8 +150,8 @@ class Turn(ABC):
                 answer, they do so only if several come in a row; other errors say nothing. For other clients, use
                 `report_unreachable`, or ``error=TimeoutError()``.
         """
+        self._turn.report(status, headers, bytes, error=error)
 
-    @abstractmethod
     def report_unreachable(self, cause: str) -> None:
         """Report that the origin could not be reached: its other turns wait, or are refused. Ignored after a status.
 
@@ -123,15 +160,17 @@ class Turn(ABC):
         Args:
             cause: in words that follow the host's name, for their `HostUnavailableError`.
         """
+        self._turn.note_outage(cause)
 
-    @abstractmethod
     async def again(self) -> None:
         """End the turn and wait for another, to send the same request once more.
 
         Raises:
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
+        self._turn.turns.scheduler.check_loop()
+        await self._turn.again()
 
-    @abstractmethod
     def end(self) -> None:
         """The response has been read, or will not be. A second call does nothing."""
+        self._turn.end()

@@ -9,17 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 from asyncio import _get_running_loop
-from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from aiohttp import ClientError, ClientResponse
-
-from robotgate.client.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
 from robotgate.client.robots import Silence, outage_of
-from robotgate.client.turn import Turn
 from robotgate.errors import (
     DisallowedError,
-    GateClosedError,
     HostUnavailableError,
     NestedTurnError,
     NonPublicAddressError,
@@ -32,17 +27,17 @@ from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken
 from robotgate.pace.state import MIN_RETRY_AFTER
-from robotgate.pace.turn import ENDED, GRANTED, NEW, OPEN, TurnState
+from robotgate.pace.turn import GRANTED, OPEN, TurnState
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from aiohttp import ClientResponse
     from yarl import URL
 
     from robotgate.client.cache import SiteCache
-    from robotgate.client.fetch import PageFetcher, RequestOptions
     from robotgate.identity import Identity
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
@@ -59,8 +54,8 @@ REFUSALS: Final = (
 `VerdictRefused`."""
 
 
-class PageTurn(PacedTurn, Turn):
-    """One request for a page. The names that `Turn` has are for crawlers, all others are the gate's own."""
+class PageTurn(PacedTurn):
+    """One request for a page."""
 
     # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
     __slots__ = ("asked_at", "chain", "max_wait", "route", "ruling", "target", "turns", "units")
@@ -99,61 +94,26 @@ class PageTurn(PacedTurn, Turn):
         """The URLs that redirected here, first to last."""
         self.ruling: Ruling | None = None
 
-    async def __aenter__(self) -> Self:
-        self.turns.scheduler.check_loop()
-        if self.holder is not None or self.state is ENDED:
-            raise RuntimeError("a turn is entered once: ask the gate for another")
-        self.holder = asyncio.current_task()
-        if self.state is NEW and not self.turns.try_begin(self):
-            await self.turns.begin(self)
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            if isinstance(error, ClientError):
-                self.report(error=error)
-        finally:
-            self.end()
-
     @property
     def url(self) -> str:
-        """As `Turn.url`."""
+        """What is requested, without fragment and credentials."""
         return f"{self.paced.key}{self.target}"
 
     @property
     def waited(self) -> float:
-        """As `Turn.waited`."""
+        """Seconds from asking for it until it began, robots.txt included; 0 before it began."""
         return 0.0 if self.asked_at is None else max(self.began_at - self.asked_at, 0.0)
 
     @property
     def verdict(self) -> Verdict:
-        """As `Turn.verdict`."""
+        """Why it may be fetched.
+
+        Raises:
+            RuntimeError: the turn has not begun.
+        """
         if self.ruling is None or self.state < OPEN:
             raise RuntimeError("the turn has not begun")
         return self.ruling.verdict(self.target, now=self.began_at)
-
-    def fetch(
-        self,
-        method: str = "GET",
-        *,
-        max_bytes: int | None = None,
-        allow_redirects: bool = True,
-        max_redirects: int = MAX_PAGE_REDIRECTS,
-        **options: Unpack[RequestOptions],
-    ) -> PageFetch:
-        """As `Turn.fetch`."""
-        pages = self.turns.pages
-        if pages is None:
-            raise GateClosedError
-        request = PageRequest(self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self)
-        return PageFetch(pages, request)
-
-    def headers(self, method: str = "GET") -> dict[str, str]:
-        """As `Turn.headers`."""
-        if self.state is not OPEN:
-            raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
-        identity = self.turns.identity
-        return {**identity.headers, **identity.signature(method, self.url)}
 
     def report(
         self,
@@ -163,7 +123,13 @@ class PageTurn(PacedTurn, Turn):
         *,
         error: BaseException | None = None,
     ) -> None:
-        """As `Turn.report`."""
+        """Take in what came of the request, until the turn ends.
+
+        Args:
+            headers: the response's; only Retry-After is read.
+            bytes: bytes of body read since the last report.
+            error: aiohttp's or asyncio's, instead of an answer; ignored after a status.
+        """
         if self.state is not OPEN:
             return
         self.bytes_read += bytes
@@ -177,10 +143,6 @@ class PageTurn(PacedTurn, Turn):
             )
         if error is not None:
             self.note_error(error)
-
-    def report_unreachable(self, cause: str) -> None:
-        """As `Turn.report_unreachable`."""
-        self.note_outage(cause)
 
     def note_error(self, error: BaseException) -> bool:
         """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""
@@ -212,23 +174,27 @@ class PageTurn(PacedTurn, Turn):
             if self.max_wait is not None:
                 self.deadline_at = self.asked_at + self.max_wait
         self.end()
-        self.turns.scheduler.renew(self)
-        if not self.turns.try_begin(self):
-            await self.turns.begin(self)
+        await self._renewed()
 
     async def again(self) -> None:
-        """As `Turn.again`."""
-        self.turns.scheduler.check_loop()
+        """End the turn and wait for another, to send the same request once more. Its `max_wait` begins anew.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`.
+        """
         self.end()
         self.asked_at, self.deadline_at = None, math.inf
         self.status = None
         self.bytes_read = 0
+        await self._renewed()
+
+    async def _renewed(self) -> None:
         self.turns.scheduler.renew(self)
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
 
     def end(self) -> None:
-        """As `Turn.end`."""
+        """The response has been read, or will not be. A second call does nothing."""
         self.turns.end(self)
 
 
@@ -249,10 +215,10 @@ class Turns:
         self.sites: dict[str, Site] = cache.sites
         self.scheduler = scheduler
         self._events = events
-        self.meters: tuple[Callable[[Turn, float], object], ...] = ()
+        self.meters: tuple[Callable[[PageTurn, float], object], ...] = ()
         """Called with each turn of a page as it ends, and the seconds since it began."""
-        self.pages: PageFetcher | None = None
-        """Fetches pages while the gate is open; else None."""
+        self.is_open: bool = False
+        """Whether the gate is open."""
         self.now: Callable[[], float] = scheduler.now
         self.ticks: Callable[[], float] = scheduler.ticks
         self.epoch: float = scheduler.epoch
@@ -354,9 +320,9 @@ class Turns:
         Raises:
             as `begin`.
         """
-        cache, scheduler = self._cache, self.scheduler
+        cache, scheduler, now = self._cache, self.scheduler, self.now()
         if turn.asked_at is None:
-            turn.asked_at = self.now()
+            turn.asked_at = now
             if turn.max_wait is not None:
                 turn.deadline_at = turn.asked_at + turn.max_wait
         try:
@@ -366,20 +332,29 @@ class Turns:
             while True:
                 # It may have been evicted since the turn was made.
                 site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
-                ruling = cache.fresh(site)
+                ruling = cache.fresh(site, now)
                 if ruling is None:
-                    ruling = await self._known_in_time(turn, site)
-                    has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
+                    has_deadline = turn.deadline_at < math.inf
+                    ruling = await (
+                        self._known_in_time(turn, site, now)
+                        if has_deadline
+                        else cache.known(site, turn.route)
+                    )
                     if self.sites.get(site.key) is not site:
+                        now = self.now()
                         continue
                     self._judge(turn, ruling)
-                    if may_begin and self.scheduler.try_begin(turn, self.now()):
+                    # Matching may have taken a while: the clock is read after it.
+                    now = self.now()
+                    has_renewed = has_renewed or now >= ruling.fresh_until_at
+                    if may_begin and scheduler.try_begin(turn, now):
                         return
                 # `try_begin` may have judged it a moment ago.
                 elif ruling is not turn.ruling:
                     self._judge(turn, ruling)
                 await scheduler.wait(turn)
-                current = cache.fresh(site)
+                now = self.now()
+                current = cache.fresh(site, now)
                 if current is ruling or (current is None and has_renewed):
                     return
                 if current is None:
@@ -393,12 +368,10 @@ class Turns:
             self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
             raise
 
-    async def _known_in_time(self, turn: PageTurn, site: Site) -> Ruling:
+    async def _known_in_time(self, turn: PageTurn, site: Site, now: float) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
-        if turn.deadline_at == math.inf:
-            return await cache.known(site, turn.route)
-        left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
+        left, wait = max(turn.deadline_at - now, 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
         # Past the deadline it waits at most twice, for what is under way: the store's answer, then a response.

@@ -340,7 +340,7 @@ class Dashboard:
             GateClosedError: the gate is not open.
         """
         turns = self._gate._turns
-        if turns.pages is None:
+        if not turns.is_open:
             raise GateClosedError
         stats = await self._survey.update(turns, self._queries, query)
         values = self._tally.values(stats)
@@ -428,7 +428,7 @@ class Dashboard:
 
     async def _change(self, request: web.Request) -> web.Response:
         turns = self._gate._turns
-        if turns.pages is None:
+        if not turns.is_open:
             raise web.HTTPConflict(text="The gate is not open.")
         try:
             asked = json.loads(await request.read())

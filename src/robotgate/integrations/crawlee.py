@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from robotgate.client.fetch import PageFetch, RequestOptions
+from robotgate.client.attempt import RequestOptions
 from robotgate.errors import DisallowedError, ProxyUnavailableError, needs_extra
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crawlee.sessions import Session
     from crawlee.statistics import Statistics
 
+    from robotgate.client.fetch import PageFetch
     from robotgate.gate import RobotGate
 
     SkippedRequest = Callable[[str, SkippedReason], Awaitable[None]]

@@ -214,8 +214,9 @@ class GateTransport(httpx.AsyncBaseTransport):
     async def _send_in_turn(self, request: httpx.Request) -> httpx.Response:
         options: TurnOptions = request.extensions.get("robotgate", {})
         async with AsyncExitStack() as sending:
-            turn = cast("PageTurn", self._gate.turn(_url_as_sent(request), **options))
-            await sending.enter_async_context(turn)
+            turn = (
+                await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
+            )._turn
             response = await self._send(request, turn)
             turn.report(status=response.status_code, headers=response.headers)
             response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)

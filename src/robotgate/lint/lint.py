@@ -16,8 +16,9 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate.lint.checks import PACE, RULES, check_line, token_of
 from robotgate.lint.findings import FindingCode, Findings
-from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
+from robotgate.lint.lines import line_of, lines_of
 from robotgate.rules.decode import GZIP, decoded
 from robotgate.rules.grammar import MAX_BYTES, Field, RuleKind, readable, within_limit
 from robotgate.rules.normal import pattern_units, target_units

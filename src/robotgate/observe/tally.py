@@ -26,7 +26,7 @@ from robotgate.events import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robotgate.client.turn import Turn
+    from robotgate.client.turns import PageTurn
     from robotgate.events import Event
     from robotgate.gate import RobotGate
     from robotgate.observe.views import GateStats
@@ -128,7 +128,7 @@ class Tally(ExitStack):
         self.callback(self._gate.subscribe(self._hear, *HEARD, at_once=True))
         self.callback(self._gate._meter(self._ended))
 
-    def _ended(self, turn: Turn, elapsed: float) -> None:
+    def _ended(self, turn: PageTurn, elapsed: float) -> None:
         self._statuses[turn.status] += 1
         self._request.add(elapsed)
         if waited := turn.waited:

@@ -266,17 +266,25 @@ class Host(HostPlaces):
             max_slots: connections that the connector opens to one host at most; None: no such limit.
         """
         origins = self.origins
-        slots = min((paced.options["concurrency_per_host"] for paced in origins), default=1)
+        # Lists and a loop: they are quicker than generators, and this is done for each new host.
+        slots = min([paced.options["concurrency_per_host"] for paced in origins], default=1)
         self.slots = slots if max_slots is None else min(slots, max_slots)
-        self.heeds_latency = any(paced.options["latency_factor"] for paced in origins)
-        rates = limits(paced.options["rate"] for paced in origins)
+        rates = limits([paced.options["rate"] for paced in origins])
+        self.heeds_latency = self.has_hours = False
+        self.is_adaptive, self.max_learned = True, math.inf
+        for paced in origins:
+            if not paced.options["adaptive"]:
+                self.is_adaptive = False
+            if paced.options["max_delay"] < self.max_learned:
+                self.max_learned = paced.options["max_delay"]
+            if paced.options["latency_factor"]:
+                self.heeds_latency = True
+            if paced.asked.visit_times:
+                self.has_hours = True
         if self.window is not None:
             self.window.change(rates)
         elif rates:
             self.window = StartWindow(rates)
-        self.has_hours = any(paced.asked.visit_times for paced in origins)
-        self.is_adaptive = all(paced.options["adaptive"] for paced in origins)
-        self.max_learned = min((paced.options["max_delay"] for paced in origins), default=math.inf)
         self._update_delay()
 
     def _update_delay(self) -> None:

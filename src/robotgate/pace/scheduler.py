@@ -549,9 +549,10 @@ class Scheduler:
             and host.learner is None
             and not host.failures
             and host.blocked_by is None
-            and paced.circuit is CLOSED
+            and not paced.circuit.outages
         ):
             # It was not blocked, and is not.
+            paced.circuit = CLOSED
             return
         before, due_at = host.blocked_until_at, host.shared_due_at()
         self.totals.malformed += heard.malformed
@@ -600,8 +601,8 @@ class Scheduler:
 
     def reconsider(self, host: Host) -> None:
         """Look at a host's waiters again: its limits, blocks or state have changed."""
-        now = self.now()
         if host.waiters:
+            now = self.now()
             self.refuse_unavailable(host, now)
             self.dispatch(host, now)
 

@@ -192,7 +192,7 @@ def ruling_of(
         reason = REASONS[position] if is_answered(record) else Reason.ROBOTS_TXT_UNREACHABLE
     else:
         rules = compiler(record.body, token.lower(), record.origin)
-    written = asked = NOTHING_ASKED
+    written, asked, max_delay = NOTHING_ASKED, NOTHING_ASKED, None
     crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.
     if crawl_delay is not None or rate is not None or visit_times:
@@ -201,9 +201,8 @@ def ruling_of(
             asked = replace(asked, crawl_delay=None, request_rate=None)
         if not options["obey_visit_time"]:
             asked = replace(asked, visit_times=())
-    max_delay = None
-    if asked.delay > options["max_delay"]:
-        reason, rules, max_delay = Reason.DELAY_TOO_LONG, DENY_ALL, options["max_delay"]
+        if asked.delay > options["max_delay"]:
+            reason, rules, max_delay = Reason.DELAY_TOO_LONG, DENY_ALL, options["max_delay"]
     return Ruling(
         origin=record.origin,
         record=record,

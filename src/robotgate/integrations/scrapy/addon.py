@@ -9,7 +9,7 @@ import inspect
 import logging
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from robotgate.client.turn import Turn
     from robotgate.client.turns import PageTurn
     from robotgate.events import Event
 
@@ -165,7 +164,7 @@ class Addon(_OfCrawl):
         self.crawler.stats.inc_value(statistic or "robotgate/refused")
         return RefusedRequest(error)
 
-    def count_turn(self, turn: Turn) -> None:
+    def count_turn(self, turn: PageTurn) -> None:
         """Count a request that is about to be sent."""
         stats, name = self.crawler.stats, "robotgate/waited_seconds"
         stats.inc_value("robotgate/turns")
@@ -259,8 +258,8 @@ class PacedHandler(_OfCrawl):
                 turn = self._addon.gate.turn(
                     _url_of_turn(request), priority=request.priority, max_wait=self._addon.max_wait
                 )
-                async with cast("PageTurn", turn) as begun:
-                    return await self._send_and_report(begun, request)
+                async with turn:
+                    return await self._send_and_report(turn._turn, request)
         except RobotGateError as error:
             raise self._addon.refusal(request, error, of_turn=True) from error
 
