@@ -10,10 +10,12 @@ import asyncio
 import errno
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+from multidict import CIMultiDict
 from tests.gate.servers import LOOPBACK
 from yarl import URL
 
@@ -26,10 +28,11 @@ PUBLIC: Final = "93.184.215.14"
 
 
 class Zone(AbstractResolver):
-    """Names and their addresses, in whatever hands they are."""
+    """Names and their addresses, in whatever hands they are; that of those without is `otherwise`."""
 
-    def __init__(self) -> None:
+    def __init__(self, otherwise: str = PUBLIC) -> None:
         self.asked: list[str] = []
+        self._otherwise = otherwise
         self._answers: dict[str, list[tuple[str, ...]]] = {}
 
     def give(self, name: str, *answers: tuple[str, ...]) -> None:
@@ -41,7 +44,7 @@ class Zone(AbstractResolver):
     ) -> list[ResolveResult]:
         """What the name means now."""
         self.asked.append(host)
-        answers = self._answers.get(host, [(PUBLIC,)])
+        answers = self._answers.get(host, [(self._otherwise,)])
         addresses = answers.pop(0) if len(answers) > 1 else answers[0]
         return [
             ResolveResult(
@@ -94,25 +97,46 @@ class _Line(socket.socket):
         super().connect((here, self.network.lead(self.address, address[1])))
 
 
-Pipe: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+ASKS: Final = (
+    b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=p\r\n"
+    b"Content-Length: 4\r\n\r\nno!\n"
+)
+"""What a proxy answers that wants credentials."""
 
 
 @dataclass
 class Proxy:
-    """A forward proxy on loopback: takes absolute-form requests and CONNECT, and passes all of them to the web."""
+    """A forward proxy on loopback: takes absolute-form requests and CONNECT, and passes all of them to the web.
+
+    It tells all sites from each other, as a proxy does; a connection serves one request.
+    """
 
     web: Web
     served: list[str] = field(default_factory=list)
-    """Method and target of each request line."""
+    """Method and target of each request line; of a tunnel, the host and the port."""
+    heads: list[CIMultiDict[str]] = field(default_factory=list)
+    """The headers it was asked with."""
+    says: bytes | None = None
+    """What it answers for itself, empty for nothing at all; None: it passes requests on."""
     refuses: str | None = None
     """A target for which it asks for credentials."""
     _server: asyncio.Server | None = None
 
     @property
-    def url(self) -> str:
+    def asked(self) -> list[str]:
+        """The targets."""
+        return [line.partition(" ")[2] for line in self.served]
+
+    @property
+    def port(self) -> int:
         """Where it listens: at a private address."""
         assert self._server is not None
-        return f"http://{LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The same, as a URL."""
+        return f"http://{LOOPBACK}:{self.port}"
 
     async def open(self) -> None:
         """Listen."""
@@ -124,35 +148,35 @@ class Proxy:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
-        self.served.append(f"{method} {target}")
-        if target == self.refuses:
-            writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n")
-            writer.close()
-            return
-        is_tunnel = method == "CONNECT"
-        there = await asyncio.open_connection(LOOPBACK, self.web.tls_port if is_tunnel else self.web.port)
-        if is_tunnel:
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        else:
-            # One request for each connection, so that no second one needs its target read.
-            path = URL(target).raw_path_qs
-            there[1].write(
-                head.replace(target.encode(), path.encode(), 1).replace(
-                    b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
-                )
-            )
-        await asyncio.gather(_pass_on((reader, there[1])), _pass_on((there[0], writer)))
-
-
-async def _pass_on(pipe: Pipe) -> None:
-    reader, writer = pipe
-    try:
-        while octets := await reader.read(65536):
-            writer.write(octets)
-    except ConnectionError:
-        # One side hung up; so does the other.
-        pass
-    finally:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+            method, target, _ = first.split(" ")
+            fields = [line.partition(": ") for line in lines]
+            headers = CIMultiDict([(name, value) for name, _, value in fields])
+            self.served.append(f"{method} {target}")
+            self.heads.append(headers)
+            says = ASKS if target == self.refuses else self.says
+            if says is not None:
+                writer.write(says)
+                writer.close()
+                return
+            is_tunnel = method == "CONNECT"
+            there = await asyncio.open_connection(LOOPBACK, self.web.tls_port if is_tunnel else self.web.port)
+            if is_tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                # One request for each connection, so that no second one needs its target read.
+                ours = {"proxy-authorization", "proxy-connection", "connection"}
+                kept = [f"{name}: {value}" for name, value in headers.items() if name.lower() not in ours]
+                head = [f"{method} {URL(target).raw_path_qs} HTTP/1.1", *kept, "Connection: close", "", ""]
+                there[1].write("\r\n".join(head).encode())
+            await asyncio.gather(_pass_on(reader, there[1]), _pass_on(there[0], writer))
         writer.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while octets := await reader.read(65_536):
+            writer.write(octets)
+            await writer.drain()
+    writer.close()

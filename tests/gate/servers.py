@@ -30,6 +30,18 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 LOOPBACK: Final = "127.0.0.1"
 HTTPS_PORT: Final = 443
+SITE: Final = "http://site.example"
+ROBOTS: Final = f"{SITE}/robots.txt"
+PAGE: Final = f"{SITE}/page"
+NEXT: Final = f"{SITE}/next"
+PRIVATE: Final = f"{SITE}/private"
+OTHER: Final = "http://other.example"
+RULES: Final = "User-agent: *\nDisallow: /private"
+DELAY: Final = 0.06
+LARGE: Final = b"x" * 3_000_000
+"""More than sockets, buffers and aiohttp hold: it has not all come when the headers have."""
+BASIC: Final = "Basic dXNlcjpzZWNyZXQ="
+"""What credentials of ``user`` and ``secret`` look like."""
 
 SELF_SIGNED: Final = """\
 -----BEGIN PRIVATE KEY-----
@@ -226,6 +238,25 @@ async def _default(request: web.Request) -> web.StreamResponse:
     if request.path == "/robots.txt":
         return web.Response(status=404)
     return web.Response(text="a page")
+
+
+class Held:
+    """A URL whose server answers when the test says so."""
+
+    def __init__(self, web: Web, url: str, text: str = "") -> None:
+        self._go = asyncio.Event()
+        self._text = text
+        self.come = asyncio.Event()
+        web.handle(url, self._answer)
+
+    async def _answer(self, _: web.Request) -> web.StreamResponse:
+        self.come.set()
+        await self._go.wait()
+        return web.Response(text=self._text)
+
+    def release(self) -> None:
+        """Answer."""
+        self._go.set()
 
 
 def endless(chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Handler:

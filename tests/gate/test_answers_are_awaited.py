@@ -12,7 +12,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
-from aiohttp import web as aioweb
+from tests.gate.servers import OTHER, PAGE, PRIVATE, ROBOTS, RULES, Held
 
 from robotgate import InvalidURLError, RobotGate
 
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 Ask: TypeAlias = Callable[[RobotGate, str], Coroutine[object, None, object]]
-
-SITE = "http://site.example"
-ROBOTS = f"{SITE}/robots.txt"
-PAGE = f"{SITE}/page"
-PRIVATE = f"{SITE}/private"
-RULES = "User-agent: *\nDisallow: /private"
 
 
 ASKS: Final[tuple[Ask, ...]] = (RobotGate.allowed, RobotGate.check, RobotGate.fetch)
@@ -48,20 +42,6 @@ async def test_forgotten_await_raises(web: Web, gate: RobotGate, ask: Ask, *, is
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
-async def test_asyncio_takes_no_answer_for_true(web: Web, gate: RobotGate, *, is_known: bool) -> None:
-    """Where asyncio asks on behalf of a program, a forgotten ``await`` raises as well."""
-    web.serve(ROBOTS, RULES)
-    if is_known:
-        await gate.allowed(PAGE)
-    answer = gate.allowed(PRIVATE)
-    condition = asyncio.Condition()
-    async with condition:
-        with pytest.raises(TypeError, match="await"):
-            await condition.wait_for(lambda: answer)
-    assert await answer is False
-
-
-@pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("ask", ASKS)
 async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_known: bool) -> None:
     """Before they begin, while they wait and when they are done; and nothing changes for them."""
@@ -78,42 +58,17 @@ async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_know
     assert None not in [task.result() for task in tasks]
 
 
-async def test_tasks_in_debug_mode(web: Web, gate: RobotGate, caplog: pytest.LogCaptureFixture) -> None:
-    """Asyncio reports slow steps with the task, and tasks whose error nobody has seen."""
-    web.serve(ROBOTS, RULES)
-    loop = asyncio.get_running_loop()
-    loop.slow_callback_duration = 0.0
-    loop.set_debug(enabled=True)
-    pages = [asyncio.create_task(gate.fetch(PAGE)) for _ in range(3)]
-    assert [(await page).status for page in pages] == [200, 200, 200]
-    assert await asyncio.create_task(gate.allowed(PAGE)) is True
-    assert "coro=<PageFetcher.answer() done" in caplog.text
-    lost = asyncio.create_task(gate.fetch(PRIVATE))
-    await asyncio.wait([lost])
-    del lost
-    gc.collect()
-    assert "exception was never retrieved" in caplog.text
-    assert "DisallowedError" in caplog.text
-
-
 async def test_a_waiting_fetch_is_looked_at(web: Web, gate: RobotGate) -> None:
     """`inspect` tells what a task's coroutine does, and debuggers see where it waits."""
-    come, go = asyncio.Event(), asyncio.Event()
-
-    async def answer(_: aioweb.Request) -> aioweb.Response:
-        come.set()
-        await go.wait()
-        return aioweb.Response()
-
-    web.handle(PAGE, answer)
+    page = Held(web, PAGE)
     fetching = gate.fetch(PAGE)
     assert inspect.getcoroutinestate(fetching) == inspect.CORO_CREATED
     task = asyncio.create_task(fetching)
-    await come.wait()
+    await page.come.wait()
     assert task.get_coro() is fetching
     assert inspect.getcoroutinestate(fetching) == inspect.CORO_SUSPENDED
     assert [frame.f_code.co_name for frame in task.get_stack()] == ["answer"]
-    go.set()
+    page.release()
     assert (await task).status == 200
     assert inspect.getcoroutinestate(fetching) == inspect.CORO_CLOSED
     with pytest.raises(TypeError, match="cannot pickle"):
@@ -168,10 +123,10 @@ async def test_answers_stand_by_hand_and_by_a_cancelled_task(web: Web, gate: Rob
         await task
 
 
-async def test_one_bad_url_among_many_is_its_own_answer(web: Web, gate: RobotGate) -> None:
+@pytest.mark.parametrize("url", ["ftp://site.example/", "", "http://[::1"])
+@pytest.mark.parametrize("ask", ASKS)
+async def test_one_bad_url_among_many_is_its_own_answer(gate: RobotGate, ask: Ask, url: str) -> None:
     """No error is raised before an answer is awaited: `gather` gives each its own."""
-    web.serve(ROBOTS, RULES)
-    urls = (PAGE, "ftp://site.example/", PRIVATE)
-    first, error, last = await asyncio.gather(*map(gate.allowed, urls), return_exceptions=True)
-    assert (first, last) == (True, False)
-    assert isinstance(error, InvalidURLError)
+    asked = [ask(gate, each) for each in (PAGE, url, f"{OTHER}/page")]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(answer, InvalidURLError) for answer in answers] == [False, True, False]

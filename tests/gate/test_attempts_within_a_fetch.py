@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
-from tests.gate.servers import silent
+from tests.gate.crawlers import GATED, gate_within
+from tests.gate.servers import DELAY, NEXT, PAGE, ROBOTS, silent
 from tests.waiting import settle
 
 from robotgate import HostUnavailableError, RobotGate, TooSoonError
 from robotgate.events import HostBlocked, TurnEnded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
-    from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
     from robotgate.events import Event
 
-SITE: Final = "http://site.example"
-ROBOTS: Final = f"{SITE}/robots.txt"
-PAGE: Final = f"{SITE}/page"
-NEXT: Final = f"{SITE}/next"
-DELAY: Final = 0.06
 SORRY: Final = b"sorry"
-GATED: Final = "gated"
-"""Stands for the gate's middleware in a chain."""
 
 
 async def once_more(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
@@ -51,31 +41,6 @@ async def whatever_happens(request: ClientRequest, handler: ClientHandlerType) -
         return await handler(request)
 
 
-@asynccontextmanager
-async def gate_in(
-    web: Web, *chain: ClientMiddlewareType | str, delay: float = DELAY, give_up_after: float = 60.0
-) -> AsyncIterator[RobotGate]:
-    """A gate on a session that runs it, which is given ten seconds for everything."""
-
-    async def gated(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        return await gate.middleware(request, handler)
-
-    middlewares = [gated if isinstance(part, str) else part for part in chain]
-    async with (
-        asyncio.timeout(60),
-        aiohttp.ClientSession(connector=web.connector(), middlewares=middlewares) as session,
-        RobotGate(
-            "ExampleBot/1.0",
-            contact="bot@example.org",
-            session=session,
-            delay=delay,
-            give_up_after=give_up_after,
-            allow_private_addresses=True,
-        ) as gate,
-    ):
-        yield gate
-
-
 def failing_once(status: int, headers: dict[str, str] | None = None) -> Handler:
     """That status first, then 200."""
     answers = iter((aioweb.Response(status=status, headers=headers, body=SORRY),))
@@ -86,11 +51,10 @@ def failing_once(status: int, headers: dict[str, str] | None = None) -> Handler:
     return answer
 
 
-@pytest.mark.parametrize("status", [429, 503])
-async def test_block_of_a_first_attempt_is_waited_out(web: Web, status: int) -> None:
+async def test_block_of_a_first_attempt_is_waited_out(web: Web) -> None:
     """As through `gate.middleware`, and by others too: it is no news of the second attempt's."""
-    web.handle(PAGE, failing_once(status, {"Retry-After": "1"}))
-    async with gate_in(web, once_more, GATED) as gate:
+    web.handle(PAGE, failing_once(429, {"Retry-After": "1"}))
+    async with gate_within(web, once_more, GATED, delay=DELAY) as gate:
         blocks: asyncio.Queue[Event] = asyncio.Queue()
         gate.subscribe(blocks.put_nowait, HostBlocked)
         fetch = asyncio.create_task(_status(gate, PAGE))
@@ -105,16 +69,6 @@ async def test_block_of_a_first_attempt_is_waited_out(web: Web, status: int) -> 
     assert web.gaps("site.example")[-1] >= 1
 
 
-async def test_own_session_paces_a_retry_that_is_given_to_one_fetch(web: Web, open_gate: OpenGate) -> None:
-    """Though `middlewares=` stands in place of the session's, the gate's stays behind it."""
-    origin = f"http://127.0.0.1:{web.port}"
-    web.handle(f"{origin}/page", failing_once(503, {"Retry-After": "1"}))
-    gate = await open_gate(session=None, allow_private_addresses=True)
-    assert (await gate.fetch(f"{origin}/page", middlewares=[once_more])).status == 200
-    assert web.urls == [f"{origin}/robots.txt", f"{origin}/page", f"{origin}/page"]
-    assert web.gaps("127.0.0.1")[-1] >= 1
-
-
 @pytest.mark.parametrize("door", ["read", "stream"])
 @pytest.mark.parametrize(
     "chain",
@@ -126,7 +80,7 @@ async def test_every_attempt_is_told_once(
 ) -> None:
     """Its status and its bytes; a chain with the gate twice takes no second turn."""
     web.handle(PAGE, failing_once(500))
-    async with gate_in(web, *chain) as gate:
+    async with gate_within(web, *chain, delay=DELAY) as gate:
         ended: list[Event] = []
         gate.subscribe(ended.append, TurnEnded)
         gate.learn(PAGE, b"")
@@ -146,7 +100,9 @@ async def test_every_attempt_is_told_once(
 async def test_outage_that_a_first_attempt_finds_sends_the_second_away(web: Web) -> None:
     """As all turns of an origin that is given up."""
     nobody = "http://127.0.0.1:9/page"
-    async with gate_in(web, whatever_happens, GATED, give_up_after=0.0) as gate:
+    async with gate_within(
+        web, whatever_happens, GATED, give_up_after=0.0, allow_private_addresses=True
+    ) as gate:
         blocks: list[Event] = []
         gate.subscribe(blocks.append, HostBlocked)
         gate.learn(nobody, b"")
@@ -160,7 +116,7 @@ async def test_outage_that_a_first_attempt_finds_sends_the_second_away(web: Web)
 async def test_time_that_runs_out_is_told_though_the_middleware_sees_it_cancelled(web: Web) -> None:
     """The request is cancelled by aiohttp, which makes a `TimeoutError` of that further out."""
     web.handle(PAGE, silent())
-    async with gate_in(web, GATED) as gate:
+    async with gate_within(web, GATED, delay=DELAY) as gate:
         gate.learn(PAGE, b"")
         for _ in range(3):
             assert gate.host(PAGE).unreachable_until_at is None
@@ -184,7 +140,7 @@ async def test_task_that_outlives_the_fetch_takes_turns_of_its_own(web: Web) -> 
             tasks.append(asyncio.create_task(later()))
         return await handler(request)
 
-    async with gate_in(web, begin, GATED) as gate:
+    async with gate_within(web, begin, GATED, delay=DELAY) as gate:
         assert (await gate.fetch(PAGE)).status == 200
         is_over.set()
         assert await tasks[0] == 200

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import aiohttp
 import pytest
-from aiohttp import web as aioweb
+from tests.gate.crawlers import crawler, read
+from tests.gate.servers import NEXT, SITE, Held
 from tests.pace.bench import Bench
 from tests.waiting import settle, until
 
@@ -18,71 +18,37 @@ from robotgate.pace.host import PacedTurn
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
+    import aiohttp
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
     from robotgate import RobotGate
 
-HOST: Final = "http://site.example"
-FIRST: Final = f"{HOST}/first"
-NEXT: Final = f"{HOST}/next"
+FIRST: Final = f"{SITE}/first"
 
 Door: TypeAlias = "Callable[[RobotGate, aiohttp.ClientSession], Coroutine[object, None, object]]"
 
 
-class Held:
-    """A page whose server answers when the test says so."""
-
-    def __init__(self, web: Web, url: str) -> None:
-        self._go = asyncio.Event()
-        self.come = asyncio.Event()
-        web.handle(url, self._answer)
-
-    async def _answer(self, _: aioweb.Request) -> aioweb.Response:
-        self.come.set()
-        await self._go.wait()
-        return aioweb.Response()
-
-    def release(self) -> None:
-        """Answer."""
-        self._go.set()
-
-
-async def _fetch(gate: RobotGate, _: aiohttp.ClientSession) -> None:
-    await gate.fetch(NEXT)
-
-
-async def _fetch_with_retries(gate: RobotGate, _: aiohttp.ClientSession) -> None:
-    await gate.fetch(NEXT, retries=2, max_wait=600)
-
-
-async def _stream(gate: RobotGate, _: aiohttp.ClientSession) -> None:
-    async with gate.fetch(NEXT) as response:
-        await response.read()
-
-
-async def _turn(gate: RobotGate, _: aiohttp.ClientSession) -> None:
-    async with gate.turn(NEXT):
-        await asyncio.sleep(0)
-
-
-async def _again(gate: RobotGate, _: aiohttp.ClientSession) -> None:
+async def _again(gate: RobotGate) -> None:
     turn = gate.turn(NEXT)
     turn.end()
     await turn.again()
 
 
-async def _middleware(_: RobotGate, session: aiohttp.ClientSession) -> None:
-    async with session.get(NEXT) as response:
-        await response.read()
-
-
-async def _ready(gate: RobotGate, _: aiohttp.ClientSession) -> None:
+async def _ready(gate: RobotGate) -> None:
     async for turn in gate.ready([NEXT]):
         turn.end()
 
 
-DOORS: Final[tuple[Door, ...]] = (_fetch, _fetch_with_retries, _stream, _turn, _again, _middleware, _ready)
+DOORS: Final[dict[str, Door]] = {
+    "fetch": lambda gate, _: gate.fetch(NEXT),
+    "fetch with retries": lambda gate, _: gate.fetch(NEXT, retries=2, max_wait=600),
+    "stream": lambda gate, _: gate.fetch(NEXT).__aenter__(),
+    "turn": lambda gate, _: gate.turn(NEXT).__aenter__(),
+    "again": lambda gate, _: _again(gate),
+    "middleware": lambda _, session: read(session, NEXT),
+    "ready": lambda gate, _: _ready(gate),
+}
 
 
 async def begun(held: Held, first: Awaitable[object]) -> asyncio.Future[object]:
@@ -95,14 +61,14 @@ async def begun(held: Held, first: Awaitable[object]) -> asyncio.Future[object]:
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("is_granted", [False, True], ids=["waiting", "granted"])
 async def test_a_waiting_coroutine_is_closed(
-    web: Web, open_gate: OpenGate, door: Door, *, is_granted: bool
+    web: Web, open_gate: OpenGate, door: str, *, is_granted: bool
 ) -> None:
     """Whichever door it waits at, and though its turn was granted a moment ago."""
     gate = await open_gate()
     held = Held(web, FIRST)
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+    async with crawler(web, gate.middleware) as session:
         first = await begun(held, gate.fetch(FIRST))
-        waiting = door(gate, session)
+        waiting = DOORS[door](gate, session)
         waiting.send(None)
         await settle()
         if is_granted:

@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from aiohttp import web as aioweb
-from tests.gate.servers import silent
+from tests.conftest import AGENT, CONTACT
+from tests.gate.doors import DOORS, outcome
+from tests.gate.servers import PAGE, ROBOTS, SITE, Held, silent
 from tests.waiting import settle, until
 
 from robotgate import GateClosedError, MemoryStore, Origin, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Sequence
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate import GateOptions
     from robotgate.sites import RobotsRecord
-
-SITE = "http://site.example"
-ROBOTS = f"{SITE}/robots.txt"
-PAGE = f"{SITE}/page"
 
 
 def tasks_besides_this_one() -> set[str]:
@@ -59,85 +57,50 @@ async def test_who_waits_for_robots_txt_is_told(web: Web, open_gate: OpenGate, d
     web.handle(ROBOTS, silent())
     waiting = [asyncio.ensure_future(getattr(gate, door)(PAGE)) for _ in range(10)]
     await web.arrivals(1)
-    async with asyncio.timeout(60):
-        await gate.aclose()
-        errors = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(error) for error in errors} == {GateClosedError}
+    await gate_closes(gate, waiting)
     assert not any(ROBOTS in name for name in tasks_besides_this_one())
 
 
-async def test_who_waits_for_a_turn_is_told(web: Web, open_gate: OpenGate) -> None:
-    """For a slot of the host, for a place within the bound over all hosts."""
-    gate = await open_gate(delay=30, concurrency=1)
-    gate.learn(PAGE, b"")
-    gate.learn("http://other.example/", b"")
-    async with asyncio.timeout(60), gate.turn(PAGE):
-        waiting = [
-            asyncio.create_task(gate.fetch(f"{SITE}/slot")),
-            asyncio.create_task(gate.fetch("http://other.example/bound")),
-        ]
-        await until(lambda: gate.host(PAGE).waiting == gate.host("http://other.example/").waiting == 1)
-        assert [task.done() for task in waiting] == [False, False]
-        await gate.aclose()
-        errors = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(error) for error in errors] == [GateClosedError, GateClosedError]
-    assert web.visits == []
-
-
-async def test_who_waits_for_a_delay_is_told(web: Web, open_gate: OpenGate) -> None:
-    """At once, not when the delay is over."""
-    gate = await open_gate(delay=30)
-    assert await gate.allowed(PAGE)
-    waiting = [asyncio.create_task(gate.fetch(f"{PAGE}/{number}")) for number in range(100)]
-    await until(lambda: gate.host(PAGE).waiting == 100)
+async def gate_closes(gate: RobotGate, waiting: Sequence[Awaitable[object]]) -> None:
+    """Close a gate; all who wait are told."""
     async with asyncio.timeout(60):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
-    assert web.urls == [ROBOTS]
 
 
-@pytest.mark.parametrize("waiters", [1, 2, 50])
-async def test_everybody_who_waits_for_a_place_is_told(open_gate: OpenGate, waiters: int) -> None:
-    """The bound over all hosts has many waiters of many hosts."""
-    gate = await open_gate(concurrency=1)
-    urls = [f"http://host{number}.example/" for number in range(waiters)]
-    for url in (PAGE, *urls):
+HOSTS = [f"http://host{number}.example/" for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("options", "urls"),
+    [
+        ({"delay": 30.0}, [f"{SITE}/{number}" for number in range(100)]),
+        ({"concurrency": 1}, [f"{SITE}/slot", *HOSTS]),
+        ({"delay": 30.0}, [f"{SITE}:8080/{number}" for number in range(5)]),
+        ({"robots_concurrency": 1}, [f"https://host{number}.example/" for number in range(5)]),
+    ],
+    ids=["delay", "slot and place", "turn of robots.txt", "place of robots.txt"],
+)
+async def test_who_waits_is_told(
+    web: Web, open_gate: OpenGate, options: GateOptions, urls: list[str]
+) -> None:
+    """At once, whatever it is that they wait for."""
+    gate = await open_gate(**options)
+    for url in (PAGE, *HOSTS):
         gate.learn(url, b"")
-    async with asyncio.timeout(60), gate.turn(PAGE):
-        waiting = [asyncio.create_task(gate.fetch(url)) for url in urls]
-        await until(lambda: all(gate.host(url).waiting == 1 for url in urls))
-        await gate.aclose()
-        errors = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(error) for error in errors} == {GateClosedError}
-
-
-async def test_robots_txt_that_waits_for_its_turn_is_broken_off(web: Web, open_gate: OpenGate) -> None:
-    """A flight in a lane, with its callers."""
-    gate = await open_gate(delay=30)
-    assert await gate.allowed(PAGE)
-    waiting = [asyncio.create_task(gate.allowed(f"{SITE}:8080/")) for _ in range(5)]
-    await until(lambda: gate.host(PAGE).waiting == 1)
-    async with asyncio.timeout(60):
-        await gate.aclose()
-        errors = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(error) for error in errors} == {GateClosedError}
-    assert web.urls == [ROBOTS]
-
-
-async def test_robots_txt_that_waits_for_a_place_is_broken_off(web: Web, open_gate: OpenGate) -> None:
-    """More origins than may be asked at once."""
-    gate = await open_gate(robots_concurrency=1)
-    urls = [f"http://host{number}.example/" for number in range(5)]
     for url in urls:
         web.handle(f"{url}robots.txt", silent())
-    waiting = [asyncio.create_task(gate.allowed(url)) for url in urls]
-    await web.arrivals(1)
-    async with asyncio.timeout(60):
-        await gate.aclose()
-        errors = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(error) for error in errors} == {GateClosedError}
-    assert len(web.visits) == 1
+    async with gate.turn(PAGE):
+        waiting = [asyncio.ensure_future(gate.fetch(url)) for url in urls]
+        if "robots_concurrency" in options:
+            await web.arrivals(1)
+        else:
+            # One request for a robots.txt stands for all who want it.
+            many = 1 if "8080" in urls[0] else len(urls)
+            await until(lambda: sum(view.waiting for view in gate.hosts()) == many)
+        await gate_closes(gate, waiting)
+    assert len(web.visits) == ("robots_concurrency" in options)
 
 
 async def test_nothing_runs_after_closing(web: Web, open_gate: OpenGate) -> None:
@@ -155,50 +118,17 @@ async def test_nothing_runs_after_closing(web: Web, open_gate: OpenGate) -> None
     assert tasks_besides_this_one() <= before
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        pytest.param(lambda gate: gate.allowed(PAGE), id="allowed"),
-        pytest.param(lambda gate: gate.check(PAGE), id="check"),
-        pytest.param(lambda gate: gate.sitemaps(PAGE), id="sitemaps"),
-        pytest.param(lambda gate: gate.robots(PAGE), id="robots"),
-    ],
-)
-@pytest.mark.parametrize("known", [True, False])
-async def test_closed_gate_answers_nothing(
-    web: Web, open_gate: OpenGate, ask: Callable[[RobotGate], Awaitable[object]], *, known: bool
-) -> None:
-    """Not even from memory."""
-    gate = await open_gate()
-    if known:
-        assert await gate.allowed(PAGE)
-    await gate.aclose()
-    with pytest.raises(GateClosedError, match="closed"):
-        await ask(gate)
-    assert len(web.visits) == known
-
-
 @pytest.mark.parametrize("known", [True, False])
 async def test_closed_gate_opens_no_door(web: Web, open_gate: OpenGate, *, known: bool) -> None:
-    """The doors that do not wait, and those that do."""
+    """Neither those that do not wait nor those that do, and not even from memory."""
     gate = await open_gate()
     if known:
         assert await gate.allowed(PAGE)
     await gate.aclose()
-    for door in (gate.allowed_nowait, gate.wait_time, gate.host):
-        with pytest.raises(GateClosedError):
-            door(PAGE)
-    with pytest.raises(GateClosedError):
-        gate.learn(PAGE, b"")
-    with pytest.raises(GateClosedError):
-        await gate.fetch(PAGE)
-    with pytest.raises(GateClosedError):
-        async with gate.fetch(PAGE):
-            raise AssertionError
-    with pytest.raises(GateClosedError):
-        async with gate.turn(PAGE):
-            raise AssertionError
-    assert web.count(PAGE) == 0
+    for door in DOORS.values():
+        with pytest.raises(GateClosedError, match="closed"):
+            await outcome(door, gate, PAGE)
+    assert len(web.visits) == known
 
 
 async def test_gate_that_is_not_open_says_so() -> None:
@@ -233,26 +163,15 @@ async def test_gate_is_opened_once(open_gate: OpenGate) -> None:
         await gate.__aenter__()
 
 
-async def test_turn_that_outlives_its_gate_ends_quietly(open_gate: OpenGate) -> None:
-    """Its block may end after the gate."""
-    gate = await open_gate()
-    gate.learn(PAGE, b"")
-    async with gate.turn(PAGE) as turn:
-        await gate.aclose()
-        turn.report(status=503, bytes=1)
-    assert turn.verdict.allowed
-
-
-async def test_page_under_way_ends_one_way_or_the_other(web: Web) -> None:
+async def test_page_under_way_ends_one_way_or_the_other(web: Web, open_gate: OpenGate) -> None:
     """A gate with its own session closes the page's connection; no task hangs."""
-    async with RobotGate(
-        "ExampleBot/1.0", contact="bot@example.org", delay=0, allow_private_addresses=True
-    ) as gate:
-        page = f"http://127.0.0.1:{web.port}/page"
-        gate.learn(page, b"")
-        web.handle(page, silent())
-        fetching = asyncio.create_task(gate.fetch(page))
-        await web.arrivals(1)
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    page = f"http://127.0.0.1:{web.port}/page"
+    gate.learn(page, b"")
+    web.handle(page, silent())
+    fetching = asyncio.create_task(gate.fetch(page))
+    await web.arrivals(1)
+    await gate.aclose()
     async with asyncio.timeout(60):
         with pytest.raises((aiohttp.ClientError, GateClosedError)):
             await fetching
@@ -271,15 +190,6 @@ async def test_session_of_the_caller_stays_open(
     assert web.count(f"{SITE}/after") == 1
 
 
-async def test_exception_in_the_block_closes_the_gate() -> None:
-    """And passes."""
-    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
-    with pytest.raises(LookupError, match="mine"):
-        async with gate:
-            raise LookupError("mine")
-    assert "closed" in repr(gate)
-
-
 async def test_what_was_learnt_is_written_before_the_end(open_gate: OpenGate) -> None:
     """`learn` does not wait for the store; closing does."""
     store = SlowStore()
@@ -295,30 +205,13 @@ async def test_what_was_learnt_is_written_before_the_end(open_gate: OpenGate) ->
     assert await store.load_record(Origin.of(PAGE)) is not None
 
 
-async def test_cancelled_caller_is_told_so_though_the_gate_closes(web: Web, open_gate: OpenGate) -> None:
-    """A cancellation is never turned into an error of ours."""
-    gate = await open_gate()
-    web.handle(ROBOTS, silent())
-    waiting = asyncio.create_task(gate.allowed(PAGE))
-    await web.arrivals(1)
-    waiting.cancel()
-    await gate.aclose()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
 @pytest.mark.parametrize("owns", [True, False], ids=["own session", "given session"])
 @pytest.mark.parametrize("steps", range(1, 6))
 async def test_cancelled_closing_leaves_no_session_open(
     session: aiohttp.ClientSession, steps: int, *, owns: bool
 ) -> None:
     """A caller that is cancelled while the store is slow leaves nothing behind; a session passed in stays open."""
-    gate = RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        session=None if owns else session,
-        store=SlowStore(),
-    )
+    gate = RobotGate(AGENT, contact=CONTACT, session=None if owns else session, store=SlowStore())
     await gate.__aenter__()
     gate.learn(PAGE, b"")
     closing = asyncio.create_task(gate.aclose())
@@ -339,18 +232,11 @@ async def test_cancelled_closing_leaves_no_session_open(
 
 async def test_answer_that_comes_after_the_end_is_none(web: Web, open_gate: OpenGate) -> None:
     """A session that was passed in stays open, and brings what was asked for before the gate was closed."""
-    answer_now = asyncio.Event()
-
-    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
-        await answer_now.wait()
-        return aioweb.Response(text="late")
-
-    web.handle(PAGE, answer)
-    async with aiohttp.ClientSession(connector=web.connector()) as session:
-        gate = await open_gate(session=session)
-        fetching = asyncio.ensure_future(gate.fetch(PAGE))
-        await web.arrivals(2)
-        await gate.aclose()
-        answer_now.set()
-        with pytest.raises(GateClosedError):
-            await fetching
+    page = Held(web, PAGE, text="late")
+    gate = await open_gate()
+    fetching = asyncio.ensure_future(gate.fetch(PAGE))
+    await page.come.wait()
+    await gate.aclose()
+    page.release()
+    with pytest.raises(GateClosedError):
+        await fetching

@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.failing import FailingStore
-from tests.gate.servers import hang_up
+from tests.gate.crawlers import GATED, crawler, gate_within
+from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up
 from tests.waiting import until
 
 from robotgate import DisallowedError, RobotGate, StoreError
@@ -21,20 +22,13 @@ if TYPE_CHECKING:
 
     from robotgate.client.attempt import RequestOptions
 
-SITE: Final = "http://site.example"
-ROBOTS: Final = f"{SITE}/robots.txt"
-PAGE: Final = f"{SITE}/page"
-PRIVATE: Final = f"{SITE}/private"
-RULES: Final = "User-agent: *\nDisallow: /private"
-DELAY: Final = 0.06
 SMALL: Final = b"a page"
-LARGE: Final = b"x" * 3_000_000
 
 
 async def test_middlewares_of_one_request_stand_in_place_of_the_gate(web: Web, gate: RobotGate) -> None:
     """No other is asked: with `middlewares=()` nothing is judged, paced or named."""
     web.serve(ROBOTS, RULES)
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+    async with crawler(web, gate.middleware) as session:
         with pytest.raises(DisallowedError):
             await session.get(PRIVATE)
         async with session.get(PRIVATE, middlewares=()) as response:
@@ -45,26 +39,8 @@ async def test_middlewares_of_one_request_stand_in_place_of_the_gate(web: Web, g
     assert "ExampleBot" not in web.visit(PRIVATE).headers["User-Agent"]
 
 
-async def test_middlewares_of_one_fetch_leave_its_turn_alone(web: Web, gate: RobotGate) -> None:
-    """It is had before aiohttp is asked."""
-    web.serve(ROBOTS, RULES)
-    with pytest.raises(DisallowedError):
-        await gate.fetch(PRIVATE, middlewares=())
-    assert (await gate.fetch(PAGE, middlewares=())).status == 200
-    assert web.visit(PAGE).headers["User-Agent"] == "ExampleBot/1.0"
-
-
-async def pass_on(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """A middleware of a caller's."""
-    return await handler(request)
-
-
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"middlewares": None}, {"middlewares": ()}, {"middlewares": [pass_on]}],
-    ids=["none given", "none", "no others", "another"],
+    "options", [{}, {"middlewares": None}, {"middlewares": ()}], ids=["none given", "none", "no others"]
 )
 async def test_own_session_paces_what_aiohttp_sends_again(
     web: Web, open_gate: OpenGate, options: RequestOptions
@@ -78,6 +54,7 @@ async def test_own_session_paces_what_aiohttp_sends_again(
     assert web.urls == [f"{origin}/robots.txt", f"{origin}/page", f"{origin}/page"]
     assert gate.host(origin).visits == 3
     assert min(web.gaps("127.0.0.1")) >= DELAY
+    assert {visit.headers["User-Agent"] for visit in web.visits} == {"ExampleBot/1.0"}
 
 
 @pytest.mark.parametrize("ours", ["plain", "wrapped"])
@@ -101,30 +78,14 @@ async def test_fetch_that_is_given_the_gates_middleware_takes_one_turn(
 async def test_turn_sees_nothing_of_what_its_client_does(
     web: Web, gate: RobotGate, session: aiohttp.ClientSession
 ) -> None:
-    """A client that follows redirects by itself goes where the gate did not let it."""
+    """A client that follows redirects goes where the gate did not let it; one that asks for a turn is stopped there."""
     web.serve(ROBOTS, RULES)
     web.redirect(PAGE, "/private")
     async with gate.turn(PAGE) as turn, session.get(turn.url, headers=turn.headers()) as response:
         assert str(response.url) == PRIVATE
-    assert gate.host(PAGE).visits == 2
-    assert len(web.visits) == 3
-
-
-async def test_turn_for_each_hop_is_the_clients_to_take(
-    web: Web, gate: RobotGate, session: aiohttp.ClientSession
-) -> None:
-    """One that is told not to follow, and asks for the next hop's turn, is stopped there."""
-    web.serve(ROBOTS, RULES)
-    web.redirect(PAGE, "/private")
-    async with (
-        gate.turn(PAGE) as turn,
-        session.get(turn.url, headers=turn.headers(), allow_redirects=False) as response,
-    ):
-        turn.report(response.status, response.headers)
+    assert (gate.host(PAGE).visits, len(web.visits)) == (2, 3)
     with pytest.raises(DisallowedError):
-        async with gate.turn(f"{SITE}{response.headers['Location']}"):
-            raise AssertionError
-    assert web.count(PRIVATE) == 0
+        await gate.turn(f"{SITE}{response.history[0].headers['Location']}").__aenter__()
 
 
 @pytest.mark.filterwarnings("ignore:Inheritance class .* is discouraged:DeprecationWarning")
@@ -158,8 +119,7 @@ async def test_page_from_a_cache_takes_a_turn_where_the_session_is_the_gates(
     assert gate.host(PAGE).visits == 1 + turns
 
 
-@pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("door", ["read", "stream", "middleware"])
+@pytest.mark.parametrize(("door", "body"), [("read", SMALL), ("stream", LARGE), ("middleware", LARGE)])
 async def test_store_that_fails_during_a_response(
     web: Web, open_gate: OpenGate, door: str, body: bytes
 ) -> None:
@@ -179,7 +139,7 @@ async def test_store_that_fails_during_a_response(
             return await response.read()
 
     web.handle(PAGE, fail)
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+    async with crawler(web, gate.middleware) as session:
         assert await read(session) == body
         assert gate.host(PAGE).open_turns == 0
         await until(lambda: bool(store.failed))
@@ -187,30 +147,6 @@ async def test_store_that_fails_during_a_response(
             await read(session)
     assert web.count(PAGE) == 1
     store.recover()
-
-
-async def test_turn_that_is_disallowed_is_refused_on_entering(web: Web, gate: RobotGate) -> None:
-    """Before the block."""
-    web.serve(ROBOTS, RULES)
-    with pytest.raises(DisallowedError):
-        async with gate.turn(PRIVATE):
-            raise AssertionError
-    assert gate.host(PAGE).open_turns == 0
-
-
-async def test_wait_for_a_turn_counts_against_no_timeout(
-    web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
-) -> None:
-    """It is over when the request begins."""
-    gate = await open_gate(delay=1)
-    gate.learn(PAGE, b"")
-    for _ in range(2):
-        async with (
-            gate.turn(PAGE) as turn,
-            session.get(turn.url, timeout=aiohttp.ClientTimeout(total=0.8)) as response,
-        ):
-            assert response.status == 200
-    assert web.gaps("site.example")[0] >= 1
 
 
 async def test_total_timeout_of_a_fetch_counts_no_wait(
@@ -222,31 +158,20 @@ async def test_total_timeout_of_a_fetch_counts_no_wait(
     gate = await open_gate(delay=0.6)
     gate.learn(PAGE, b"")
     assert (await gate.fetch(PAGE, timeout=timeout)).status == 200
-    web.serve(PAGE, status=302, headers={"Location": "/there"}, takes=0.3)
-    web.serve(f"{SITE}/there", takes=0.3)
+    web.serve(f"{OTHER}/page", status=302, headers={"Location": "http://third.example/"}, takes=0.3)
+    web.serve("http://third.example/", takes=0.3)
     with pytest.raises(TimeoutError):
-        await gate.fetch(PAGE, timeout=timeout)
+        await gate.fetch(f"{OTHER}/page", timeout=timeout)
     with pytest.raises(TimeoutError):
-        await session.get(PAGE, timeout=timeout)
+        await session.get(f"{OTHER}/page", timeout=timeout)
 
 
 async def test_session_of_the_caller_may_run_the_gate_that_is_given_it(web: Web) -> None:
     """Each is made before the other is used."""
-
-    async def gated(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        return await gate.middleware(request, handler)
-
     web.handle(PAGE, hang_up())
-    async with (
-        asyncio.timeout(60),
-        aiohttp.ClientSession(connector=web.connector(), middlewares=[gated]) as session,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=DELAY) as gate,
-    ):
+    async with asyncio.timeout(60), gate_within(web, GATED, delay=DELAY) as gate:
         with pytest.raises(aiohttp.ServerDisconnectedError):
             await gate.fetch(PAGE)
-        async with session.get(f"{SITE}/next") as response:
-            assert response.status == 200
-    assert web.urls == [ROBOTS, PAGE, PAGE, f"{SITE}/next"]
+        assert (await gate.fetch(NEXT)).status == 200
+    assert web.urls == [ROBOTS, PAGE, PAGE, NEXT]
     assert min(web.gaps("site.example")) >= DELAY

@@ -8,6 +8,7 @@ from contextlib import suppress
 import aiohttp
 import pytest
 from tests.client.hostile_answers import HOSTILE, answer, compressed, serving
+from tests.conftest import AGENT, CONTACT
 
 from robotgate import HostUnavailableError, ResponseTooLargeError, RobotGate, RobotGateError, TooSoonError
 
@@ -45,7 +46,14 @@ TIMEOUT = aiohttp.ClientTimeout(total=0.5)
 AUTHORIZATION = {"Authorization": "Basic dTpw"}
 
 
-@pytest.mark.parametrize("door", ["fetch", "stream", "middleware", "turn"])
+@pytest.mark.parametrize(
+    "door",
+    [
+        "fetch",
+        "middleware",
+        *(pytest.param(door, marks=pytest.mark.slow) for door in ("stream", "turn")),
+    ],
+)
 async def test_an_answer_raises_only_what_is_documented(door: str, subtests: pytest.Subtests) -> None:
     """Aiohttp's errors, a timeout or our own; and afterwards no turn of the host is open."""
     for name, raw in ANSWERS.items():
@@ -61,13 +69,7 @@ async def read_by(door: str, raw: bytes) -> None:
     """
     async with (
         serving(raw) as port,
-        RobotGate(
-            "ExampleBot/1.0",
-            contact="bot@example.org",
-            delay=0,
-            give_up_after=0,
-            allow_private_addresses=True,
-        ) as gate,
+        RobotGate(AGENT, contact=CONTACT, delay=0, give_up_after=0, allow_private_addresses=True) as gate,
         aiohttp.ClientSession(
             headers=AUTHORIZATION,
             middlewares=[gate.middleware] if door == "middleware" else [],
@@ -112,13 +114,7 @@ async def test_a_bomb_is_refused_at_its_bound() -> None:
     raw = answer(b"Content-Encoding: gzip", body=compressed(b"x" * 1_000_000))
     async with (
         serving(raw) as port,
-        RobotGate(
-            "ExampleBot/1.0",
-            contact="bot@example.org",
-            delay=0,
-            give_up_after=0,
-            allow_private_addresses=True,
-        ) as gate,
+        RobotGate(AGENT, contact=CONTACT, delay=0, give_up_after=0, allow_private_addresses=True) as gate,
     ):
         gate.learn(f"http://127.0.0.1:{port}/", b"")
         with pytest.raises(ResponseTooLargeError):

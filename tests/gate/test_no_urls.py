@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.gate.doors import DOORS, outcome
 
 from robotgate import InvalidURLError, OptionError, RobotGate, RobotsTxt
-from robotgate.signing import Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from robotgate.errors import RobotGateError
 
-    Door = Callable[[RobotGate, str], object]
 
 URL: Final = "http://site.example/"
 
@@ -43,76 +40,31 @@ NO_URLS: Final = (
 )
 
 
-async def entered(gate: RobotGate, url: str) -> None:
-    """A streaming fetch."""
-    async with gate.fetch(url):
-        pass
-
-
-async def walked(gate: RobotGate, url: str) -> None:
-    """A walk over sitemaps."""
-    async for _ in gate.sitemap_urls(url):
-        pass
-
-
-DOORS: Final[dict[str, Door]] = {
-    "fetch": lambda gate, url: gate.fetch(url),
-    "fetch with options": lambda gate, url: gate.fetch(url, params={"a": "b"}, retries=2),
-    "fetch, entered": entered,
-    "allowed": lambda gate, url: gate.allowed(url),
-    "allowed_nowait": lambda gate, url: gate.allowed_nowait(url),
-    "check": lambda gate, url: gate.check(url),
-    "robots": lambda gate, url: gate.robots(url),
-    "refresh": lambda gate, url: gate.refresh(url),
-    "sitemaps": lambda gate, url: gate.sitemaps(url),
-    "sitemap_urls": walked,
-    "turn": lambda gate, url: gate.turn(url),
-    "wait_time": lambda gate, url: gate.wait_time(url),
-    "learn": lambda gate, url: gate.learn(url, b""),
-    "host": lambda gate, url: gate.host(url),
-    "sign": lambda gate, url: gate._sign("GET", url),
-}
-
-
-async def outcome(door: Door, gate: RobotGate, url: object) -> object:
-    """What a door makes of a value."""
-    answer = door(gate, url)  # type: ignore[arg-type]  # What type checkers refuse.
-    return await answer if hasattr(answer, "__await__") else answer
-
-
-@pytest.fixture
-async def signing_gate() -> AsyncIterator[RobotGate]:
-    """A gate that signs what it sends; it sends nothing here."""
-    signer = Ed25519Signer(SigningKey.generate(), agent_url=None)
-    async with RobotGate("ExampleBot/1.0", contact="bot@example.org", signer=signer) as gate:
-        yield gate
-
-
 @pytest.mark.parametrize("name", DOORS)
-async def test_what_is_no_url_is_refused_as_such(signing_gate: RobotGate, name: str) -> None:
+async def test_what_is_no_url_is_refused_as_such(gate: RobotGate, name: str) -> None:
     """The error is that of a wrong URL, and names the value; nothing is requested."""
     for value in NO_URLS:
         with pytest.raises(InvalidURLError) as caught:
-            await outcome(DOORS[name], signing_gate, value)
+            await outcome(DOORS[name], gate, value)
         assert isinstance(caught.value.url, str)
         assert value in (None, "", " ") or type(value).__name__ in str(caught.value)
-    assert signing_gate.stats().visits == 0
+    assert gate.stats().visits == 0
 
 
-@pytest.mark.parametrize("value", NO_URLS)
-async def test_ready_refuses_it_and_goes_on(signing_gate: RobotGate, value: object) -> None:
+async def test_ready_refuses_it_and_goes_on(gate: RobotGate) -> None:
     """Of a list, the others come."""
     refused: list[RobotGateError] = []
-    urls: list[str] = [value, value]  # type: ignore[list-item]  # As above.
-    turns = signing_gate.ready(urls, on_refusal=lambda _, error: refused.append(error))
-    assert [turn async for turn in turns] == []
-    assert [type(error) for error in refused] == [InvalidURLError] * 2
+    urls: list[str] = [*NO_URLS, URL]  # type: ignore[list-item]  # What type checkers refuse.
+    gate.learn(URL, b"")
+    turns = gate.ready(urls, on_refusal=lambda _, error: refused.append(error))
+    assert [turn.url async for turn in turns] == [URL]
+    assert [type(error) for error in refused] == [InvalidURLError] * len(NO_URLS)
 
 
 @pytest.mark.parametrize("value", [None, b"site.example", 7, Path("a"), object()])
-async def test_what_is_no_pattern_is_refused_as_such(signing_gate: RobotGate, value: str) -> None:
+async def test_what_is_no_pattern_is_refused_as_such(gate: RobotGate, value: str) -> None:
     """Patterns are no URLs; their error is that of an option."""
-    for call in (signing_gate.block, signing_gate.unblock, lambda each: signing_gate.override(each, None)):
+    for call in (gate.block, gate.unblock, lambda each: gate.override(each, None)):
         with pytest.raises(OptionError, match="pattern="):
             call(value)
 

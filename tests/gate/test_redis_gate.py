@@ -11,7 +11,7 @@ import pytest
 from tests.redis_proxy import Proxy
 from tests.waiting import until
 
-from robotgate import GateClosedError, HostUnavailableError, RobotGate, StoreError
+from robotgate import HostUnavailableError, RobotGate, StoreError
 from robotgate.events import BlockCause, Event, HostBlocked, HostRecovered, StoreLost, StoreRecovered
 from robotgate.stores.redis import RedisStore
 
@@ -102,20 +102,6 @@ async def test_crawl_goes_on_when_the_server_is_back(
     assert min(web.gaps(HOST)) >= 0.2
 
 
-async def test_granted_hosts_go_on_without_the_server(
-    web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
-) -> None:
-    """A server that is restarted within a lease costs no page."""
-    gate = await open_gate(store=open_store(), delay=0.05)
-    await gate.fetch(PAGE)
-    server.kill()
-    for _ in range(3):
-        await gate.fetch(PAGE)
-    assert web.count(PAGE) == 4
-    assert min(web.gaps(HOST)) >= 0.05
-    server.start()
-
-
 async def test_patience_ends_with_an_error(
     web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
@@ -140,77 +126,25 @@ async def test_patience_ends_with_an_error(
     assert web.count(OTHER) == 1
 
 
-@pytest.mark.parametrize("max_wait", [0.0, 0.3])
-async def test_patience_of_a_caller_ends_with_the_same_error(
+@pytest.mark.slow
+@pytest.mark.parametrize("max_wait", [0.0, 0.5])
+async def test_max_wait_holds_while_the_server_is_away(
     open_gate: OpenGate, open_store: OpenStore, server: RedisServer, max_wait: float
 ) -> None:
-    """A turn that waits for the store, or behind another that does, is refused with the reason, not with the pace."""
+    """The turns of a known site, the first as those behind it, and of an unknown one are refused with the reason."""
     gate = await open_gate(store=open_store())
     await gate.fetch(PAGE)
     heard = listen(gate, StoreLost)
     server.kill()
     await hears(heard, StoreLost)
     await asyncio.sleep(LEASE)
-    waiting = [gate.turn(PAGE, max_wait=max_wait).__aenter__() for _ in range(3)]
-    refused = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(error) for error in refused] == [StoreError] * 3
+    asked = [gate.turn(url, max_wait=max_wait).__aenter__() for url in (PAGE, PAGE, PAGE, OTHER)]
+    async with asyncio.timeout(60):
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(error) for error in refused] == [StoreError] * 4
     assert all(str(server.port) in str(error) for error in refused)
-    assert len({id(error) for error in refused}) == 3
+    assert len({id(error) for error in refused}) == 4
     server.start()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("url", [PAGE, OTHER])
-async def test_max_wait_holds_while_the_server_is_away(
-    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, url: str
-) -> None:
-    """Whether or not the site's rules are known: a store is given a second or two more, and no robots.txt's time."""
-    gate = await open_gate(store=open_store())
-    await gate.fetch(PAGE)
-    server.kill()
-    await asyncio.sleep(LEASE)
-    async with asyncio.timeout(60):
-        with pytest.raises(StoreError, match=str(server.port)):
-            await gate.turn(url, max_wait=0.5).__aenter__()
-
-
-@pytest.mark.slow
-async def test_server_that_answers_nobody(
-    open_gate: OpenGate, open_store: OpenStore, server: RedisServer
-) -> None:
-    """A turn waits, and is granted when the server answers; each gate of the store emits the events."""
-    store = open_store()
-    gate, other = await open_gate(store=store), await open_gate(store=store)
-    await gate.fetch(PAGE)
-    heard, heard_by_other = listen(gate, StoreLost, StoreRecovered), listen(other, StoreLost, StoreRecovered)
-    server.pause()
-    waiting = asyncio.create_task(gate.turn(OTHER).__aenter__())
-    await hears(heard, StoreLost)
-    assert gate.allowed_nowait(PAGE) is True
-    assert not waiting.done()
-    server.resume()
-    (await waiting).end()
-    await hears(heard, StoreLost, StoreRecovered)
-    await hears(heard_by_other, StoreLost, StoreRecovered)
-
-
-@pytest.mark.slow
-async def test_closing_a_gate_whose_pages_wait_for_the_server(
-    open_gate: OpenGate, open_store: OpenStore, server: RedisServer
-) -> None:
-    """They are refused at once, and the gate is closed within seconds."""
-    gate = await open_gate(store=open_store())
-    await gate.fetch(PAGE)
-    server.pause()
-    await asyncio.sleep(LEASE)
-    waiting = [asyncio.ensure_future(gate.fetch(url)) for url in (PAGE, PAGE, OTHER)]
-    done, _ = await asyncio.wait(waiting, timeout=0.2)
-    assert not done
-    async with asyncio.timeout(60):
-        await gate.aclose()
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [GateClosedError] * 3
-    server.resume()
 
 
 async def test_gate_that_opens_while_the_server_is_away(
@@ -267,28 +201,6 @@ async def test_process_that_starts_later_visits_nobody_blocked(
     assert web.urls == []
 
 
-async def test_block_outlives_a_server_that_forgets(
-    web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
-) -> None:
-    """Blocks from before it was killed and from while it was away: a gate that opens later knows both."""
-    one, two = [await open_gate(store=open_store()) for _ in range(2)]
-    heard = listen(one, StoreLost, StoreRecovered, HostBlocked, HostRecovered)
-    heard_by_two = listen(two, HostBlocked, HostRecovered)
-    one.block(HOST)
-    await hears(heard_by_two, HostBlocked)
-    server.kill()
-    await hears(heard, HostBlocked, StoreLost)
-    two.block("b.example")
-    server.start()
-    await hears(heard, HostBlocked, StoreLost, StoreRecovered, HostBlocked)
-    late = await open_gate(store=open_store())
-    for url in (PAGE, OTHER):
-        with pytest.raises(HostUnavailableError):
-            await late.fetch(url)
-    assert web.urls == []
-    await hears(heard_by_two, HostBlocked, HostBlocked)
-
-
 async def test_process_that_is_cut_off(
     web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
@@ -320,11 +232,3 @@ async def test_process_that_is_cut_off(
             with pytest.raises(HostUnavailableError):
                 await gate.fetch(OTHER)
     assert web.count(PAGE) == 2
-
-
-async def test_gate_in_front_of_a_closed_store(open_gate: OpenGate, open_store: OpenStore) -> None:
-    """It says what is wrong when it is opened."""
-    store = open_store()
-    await store.aclose()
-    with pytest.raises(StoreError, match="closed"):
-        await open_gate(store=store)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
+from tests.gate.servers import RULES
 
 from robotgate import DisallowedError, ProxyUnavailableError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 SQUID: Final = shutil.which("squid") or "/usr/sbin/squid"
 PASSWORDS: Final = next(Path("/usr/lib").glob("squid/basic_ncsa_auth"), None)
 START_TIMEOUT: Final = 60.0
-RULES: Final = "User-agent: *\nDisallow: /private"
 
 pytestmark = [
     pytest.mark.slow,

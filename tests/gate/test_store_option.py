@@ -7,24 +7,22 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from tests.conftest import AGENT, CONTACT
+from tests.gate.servers import PAGE, PRIVATE, ROBOTS, RULES, SITE
 from tests.redis_server import RedisServer
 
 from robotgate import GateClosedError, MemoryStore, OptionError, Origin, RobotGate, SQLiteStore, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
-
-SITE = "http://a.example"
-ROBOTS = f"{SITE}/robots.txt"
 
 
 @pytest.fixture
@@ -70,69 +68,38 @@ def test_a_store_and_a_gate_refuse_the_same(path: str) -> None:
     assert str(by_gate.value) == str(by_store.value).replace("path=", "store=", 1)
 
 
-def test_a_path_of_one_letter_is_a_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not a scheme."""
-    monkeypatch.chdir(tmp_path)
-    assert SQLiteStore("c://cache.db").path.name == "cache.db"
-
-
 def test_a_refusal_tells_no_password() -> None:
-    """Error messages are logged."""
+    """Error messages are logged; a SQLiteStore that is given a server's URL names RedisStore."""
+    url = "redis://user:s3cret@db.example:6379/name"
     with pytest.raises(OptionError) as caught:
-        RobotGate(AGENT, contact=CONTACT, store="redis://user:s3cret@db.example:6379/name?password=s3cret")
-
-    assert "s3cret" not in str(caught.value)
-    assert "redis://db.example:6379/name" in str(caught.value)
-
-
-def test_a_file_is_no_server() -> None:
-    """The error of a SQLiteStore that is given a server's URL names RedisStore."""
-    with pytest.raises(
-        OptionError, match=r"path='redis://db.example/0': .* RedisStore takes the URL of a server"
-    ):
-        SQLiteStore("redis://user:s3cret@db.example/0")
+        RobotGate(AGENT, contact=CONTACT, store=f"{url}?password=s3cret")
+    with pytest.raises(OptionError, match="RedisStore takes the URL of a server") as of_file:
+        SQLiteStore(url)
+    for error in (caught.value, of_file.value):
+        assert "s3cret" not in str(error)
+        assert "redis://db.example:6379/name" in str(error)
 
 
-@pytest.mark.parametrize("make", [str, Path])
+@pytest.mark.parametrize("kind", ["str", "Path", "redis", "VALKEY", "unix"])
 async def test_a_restart_asks_nothing_again(
-    open_gate: OpenGate, web: Web, tmp_path: Path, make: type[str | Path]
+    open_gate: OpenGate, web: Web, redis_server: RedisServer, tmp_path: Path, kind: str
 ) -> None:
-    """What one gate has read, the next one knows, and how often the host was visited."""
-    web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
-    path = make(tmp_path / "cache.db")
+    """What one gate has read, the next one knows, here or elsewhere, and how often the host was visited."""
+    web.serve(ROBOTS, RULES)
+    path = tmp_path / "cache.db"
+    paths: dict[str, str | Path] = {"str": str(path), "Path": path, "unix": f"unix://{redis_server.folder}/s"}
+    store = paths.get(kind, f"{kind}://{redis_server.url.partition('://')[2]}")
 
-    first = await open_gate(store=path)
-    await first.fetch(f"{SITE}/page")
+    first = await open_gate(store=store)
+    await first.fetch(PAGE)
     await first.aclose()
-    second = await open_gate(store=path)
+    second = await open_gate(store=store)
 
-    assert not await second.allowed(f"{SITE}/private")
-    assert web.counts() == {ROBOTS: 1, f"{SITE}/page": 1}
-    await second.aclose()
+    assert not await second.allowed(PRIVATE)
+    assert web.counts() == {ROBOTS: 1, PAGE: 1}
     # The last visit of a gate is written before its store is closed.
-    kept = SQLiteStore(path)
-    state = await kept.load_host("a.example")
-    await kept.aclose()
-    assert state is not None
-    assert state.visits == 2
-
-
-@pytest.mark.parametrize("scheme", ["redis", "VALKEY", "unix"])
-async def test_a_restart_over_a_server_asks_nothing_again(
-    open_gate: OpenGate, web: Web, redis_server: RedisServer, scheme: str
-) -> None:
-    """Nothing else changes: another gate, here or elsewhere, knows what the first one has read."""
-    web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
-    address = redis_server.url.partition("://")[2]
-    url = f"unix://{redis_server.folder}/s" if scheme == "unix" else f"{scheme}://{address}"
-
-    first = await open_gate(store=url)
-    await first.fetch(f"{SITE}/page")
-    await first.aclose()
-    second = await open_gate(store=url)
-
-    assert not await second.allowed(f"{SITE}/private")
-    assert web.counts() == {ROBOTS: 1, f"{SITE}/page": 1}
+    async with second.turn(PAGE):
+        assert second.host(PAGE).visits >= 2
     await second.aclose()
 
 
@@ -176,7 +143,7 @@ except OptionError as error:
 
 
 async def test_a_path_that_cannot_be_opened_is_told_on_entering(web: Web, tmp_path: Path) -> None:
-    """Before the first request, naming the file; and nothing is left running."""
+    """Before the first request, naming the file; nothing is left running, whatever it is that a gate cannot open."""
     path = tmp_path / "no" / "such" / "directory" / "cache.db"
     threads = threading.active_count()
     gate = RobotGate(AGENT, contact=CONTACT, store=path)
@@ -188,28 +155,11 @@ async def test_a_path_that_cannot_be_opened_is_told_on_entering(web: Web, tmp_pa
     with pytest.raises(GateClosedError):
         await gate.check(SITE)
     await gate.aclose()
-    await _ended(threads)
-
-
-async def test_a_gate_that_does_not_open_lets_go_of_its_store(tmp_path: Path) -> None:
-    """Here because its session is closed."""
     session = aiohttp.ClientSession()
     await session.close()
-    threads = threading.active_count()
-
     with pytest.raises(OptionError, match="session"):
         await RobotGate(AGENT, contact=CONTACT, store=tmp_path / "cache.db", session=session).__aenter__()
-
     await _ended(threads)
-
-
-async def test_a_gate_that_is_never_opened_opens_no_file(tmp_path: Path) -> None:
-    """Making a gate has no effect on the disk."""
-    gate = RobotGate(AGENT, contact=CONTACT, store=tmp_path / "cache.db")
-
-    await gate.aclose()
-
-    assert _names_in(tmp_path) == []
 
 
 async def test_closing_closes_the_file(open_gate: OpenGate, tmp_path: Path) -> None:
@@ -226,18 +176,14 @@ async def test_closing_closes_the_file(open_gate: OpenGate, tmp_path: Path) -> N
 
 async def test_a_store_that_was_given_stays_open(open_gate: OpenGate, web: Web, tmp_path: Path) -> None:
     """It is its owner's to close, whatever kind it is."""
-    web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
+    web.serve(ROBOTS, RULES)
     for store in (SQLiteStore(tmp_path / "cache.db"), MemoryStore()):
         gate = await open_gate(store=store)
-        assert not await gate.allowed(f"{SITE}/private")
+        assert not await gate.allowed(PRIVATE)
         await gate.aclose()
 
         assert await store.load_record(Origin.of(SITE)) is not None
         await store.aclose()
-
-
-def _names_in(directory: Path) -> list[str]:
-    return [path.name for path in directory.iterdir()]
 
 
 async def _ended(threads: int) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
-from tests.gate.servers import cut_off, endless
+from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, ROBOTS, RULES, SITE, endless
 from tests.waiting import until
 
 from robotgate import (
@@ -18,7 +17,6 @@ from robotgate import (
     HostUnavailableError,
     NestedTurnError,
     Reason,
-    TooSoonError,
 )
 
 if TYPE_CHECKING:
@@ -27,15 +25,6 @@ if TYPE_CHECKING:
 
     from robotgate import RobotGate
     from robotgate.client.fetch import PageFetch
-
-SITE = "http://site.example"
-ROBOTS = f"{SITE}/robots.txt"
-PAGE = f"{SITE}/page"
-NEXT = f"{SITE}/next"
-RULES = "User-agent: *\nDisallow: /private"
-DELAY = 0.06
-LARGE = b"x" * 2_000_000
-"""More than sockets and buffers hold: it has not all come when the headers have."""
 
 
 def in_two_halves(may_go_on: asyncio.Event) -> Handler:
@@ -84,15 +73,6 @@ async def test_turn_ends_with_the_body(web: Web, gate: RobotGate) -> None:
     assert gate.host(PAGE).open_turns == 0
 
 
-async def test_turn_ends_with_the_block(web: Web, gate: RobotGate) -> None:
-    """Though the body was not read."""
-    web.serve(PAGE, LARGE)
-    async with gate.fetch(PAGE) as response:
-        assert response.status == 200
-    assert gate.host(PAGE).open_turns == 0
-    assert (await gate.fetch(NEXT)).status == 200
-
-
 async def test_endless_stream_can_be_left(web: Web, gate: RobotGate) -> None:
     """As much of it as was wanted."""
     web.handle(PAGE, endless(b"x" * 65_536))
@@ -120,37 +100,6 @@ async def test_host_waits_for_the_end_of_the_stream(web: Web, open_gate: OpenGat
     assert web.urls == [ROBOTS, PAGE, NEXT]
 
 
-async def test_exception_in_the_block_ends_the_turn(web: Web, gate: RobotGate) -> None:
-    """And is not swallowed."""
-    web.serve(PAGE, LARGE)
-    with pytest.raises(LookupError, match="mine"):
-        async with gate.fetch(PAGE):
-            raise LookupError("mine")
-    assert gate.host(PAGE).open_turns == 0
-
-
-async def test_cancellation_in_the_block_ends_the_turn(web: Web, gate: RobotGate) -> None:
-    """However it comes."""
-    web.handle(PAGE, in_two_halves(asyncio.Event()))
-
-    async def read() -> None:
-        async with gate.fetch(PAGE) as response:
-            await response.read()
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(read(), 0.1)
-    assert gate.host(PAGE).open_turns == 0
-
-
-async def test_body_that_breaks_off_ends_the_turn(web: Web, gate: RobotGate) -> None:
-    """With aiohttp's own error."""
-    web.handle(PAGE, cut_off(b"half", length=1000))
-    with pytest.raises(aiohttp.ClientPayloadError):
-        async with gate.fetch(PAGE) as response:
-            await response.read()
-    assert gate.host(PAGE).open_turns == 0
-
-
 async def test_redirects_are_followed(web: Web, gate: RobotGate) -> None:
     """Each hop judged and paced; the response is the last one's."""
     web.redirect(PAGE, "http://other.example/there", body=LARGE)
@@ -163,16 +112,6 @@ async def test_redirects_are_followed(web: Web, gate: RobotGate) -> None:
             raise AssertionError
     assert caught.value.chain == (PAGE, "http://other.example/there")
     assert gate.host(PAGE).open_turns == gate.host("http://other.example/").open_turns == 0
-
-
-async def test_refusal_comes_on_entering(web: Web, gate: RobotGate) -> None:
-    """Before the block, and nothing is left behind."""
-    web.serve(ROBOTS, RULES)
-    with pytest.raises(DisallowedError):
-        async with gate.fetch(f"{SITE}/private"):
-            raise AssertionError
-    gc.collect()
-    assert web.urls == [ROBOTS]
 
 
 @pytest.mark.parametrize("first", ["awaited", "entered"])
@@ -195,15 +134,6 @@ async def test_fetch_is_one_request(web: Web, gate: RobotGate, first: str, then:
     assert gate.host(PAGE).open_turns == 0
 
 
-async def test_raise_for_status_comes_on_entering(web: Web, gate: RobotGate) -> None:
-    """As with aiohttp."""
-    web.serve(PAGE, LARGE, status=500)
-    with pytest.raises(aiohttp.ClientResponseError):
-        async with gate.fetch(PAGE, raise_for_status=True):
-            raise AssertionError
-    assert gate.host(PAGE).open_turns == 0
-
-
 async def test_max_bytes_does_not_bound_a_stream(web: Web, gate: RobotGate) -> None:
     """Who streams counts for himself."""
     web.serve(PAGE, LARGE)
@@ -211,20 +141,15 @@ async def test_max_bytes_does_not_bound_a_stream(web: Web, gate: RobotGate) -> N
         assert len(await response.read()) == len(LARGE)
 
 
-@pytest.mark.parametrize("status", [204, 304])
-async def test_answer_without_a_body_ends_its_turn_at_once(web: Web, gate: RobotGate, status: int) -> None:
-    """There is nothing to read to its end."""
-    web.serve(PAGE, status=status)
-    async with gate.fetch(PAGE) as response:
+@pytest.mark.parametrize(("method", "status"), [("GET", 204), ("GET", 304), ("HEAD", 200)])
+async def test_answer_without_a_body_ends_its_turn_at_once(
+    web: Web, gate: RobotGate, method: str, status: int
+) -> None:
+    """There is nothing to read to its end, whatever length it tells of."""
+    web.serve(PAGE, LARGE if status == 200 else b"", status=status)
+    async with gate.fetch(PAGE, method) as response:
         assert response.status == status
-        assert gate.host(PAGE).open_turns == 0
-
-
-async def test_head_ends_its_turn_at_once(web: Web, gate: RobotGate) -> None:
-    """Whatever length it tells of."""
-    web.serve(PAGE, LARGE)
-    async with gate.fetch(PAGE, "HEAD") as response:
-        assert response.content_length == len(LARGE)
+        assert response.content_length == (len(LARGE) if status == 200 else None)
         assert gate.host(PAGE).open_turns == 0
 
 
@@ -232,27 +157,17 @@ async def test_head_ends_its_turn_at_once(web: Web, gate: RobotGate) -> None:
 
 
 async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> None:
-    """Not a deadlock: the task would wait for a turn that only it can end."""
+    """Not a deadlock: the task would wait for a turn that only it can end. A host's other origins have its pace."""
     web.serve(PAGE, LARGE)
-    async with asyncio.timeout(60), gate.fetch(PAGE):
-        with pytest.raises(NestedTurnError, match=r"site\.example"):
-            await gate.fetch(NEXT)
-        with pytest.raises(NestedTurnError):
-            async with gate.fetch(NEXT):
-                raise AssertionError
-        with pytest.raises(NestedTurnError):
-            async with gate.turn(NEXT):
-                raise AssertionError
-    assert (await gate.fetch(NEXT)).status == 200
-
-
-async def test_nested_turn_of_a_host_is_an_error(gate: RobotGate) -> None:
-    """Also across origins of the host: it has one pace."""
     assert await gate.allowed(f"{SITE}:8080/")
-    async with asyncio.timeout(60), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.fetch(PAGE):
         for url in (NEXT, f"{SITE}:8080/page"):
-            with pytest.raises(NestedTurnError):
-                await gate.fetch(url)
+            for asked in (gate.fetch(url), gate.fetch(url).__aenter__(), gate.turn(url).__aenter__()):
+                with pytest.raises(NestedTurnError, match=r"site\.example"):
+                    await asked
+        async with gate.fetch(f"{OTHER}/page") as other:
+            assert other.status == 200
+    assert (await gate.fetch(NEXT)).status == 200
 
 
 @pytest.mark.parametrize("door", ["allowed", "check", "sitemaps", "fetch", "turn"])
@@ -273,22 +188,6 @@ async def test_robots_txt_that_redirects_to_its_askers_host_is_an_error(web: Web
             await gate.allowed("http://other.example/")
 
 
-async def test_nested_turn_of_another_host_is_fine(web: Web, gate: RobotGate) -> None:
-    """Pages of other hosts may be read meanwhile."""
-    web.serve(PAGE, LARGE)
-    async with gate.fetch(PAGE), gate.fetch("http://other.example/page") as other:
-        assert other.status == 200
-
-
-async def test_nested_turn_is_fine_where_there_are_two_slots(web: Web, open_gate: OpenGate) -> None:
-    """The second slot is free; the third is not there."""
-    gate = await open_gate(concurrency_per_host=2)
-    web.serve(PAGE, LARGE)
-    async with asyncio.timeout(60), gate.fetch(PAGE), gate.fetch(PAGE):
-        with pytest.raises(NestedTurnError):
-            await gate.fetch(NEXT)
-
-
 async def test_other_tasks_wait_for_an_open_turn(gate: RobotGate) -> None:
     """Only the task that holds it would wait for itself."""
     async with gate.turn(PAGE):
@@ -299,22 +198,6 @@ async def test_other_tasks_wait_for_an_open_turn(gate: RobotGate) -> None:
 
 
 # ── turns
-
-
-async def test_turn_paces_any_client(web: Web, open_gate: OpenGate, session: aiohttp.ClientSession) -> None:
-    """The block is the request, from its start to its end."""
-    gate = await open_gate(delay=DELAY)
-
-    async def read(url: str) -> float:
-        async with gate.turn(url) as turn, session.get(turn.url) as response:
-            await response.read()
-        return turn.waited
-
-    waits = await asyncio.gather(*(read(f"{PAGE}/{number}") for number in range(4)))
-    assert min(web.gaps("site.example")) >= DELAY
-    assert len(web.visits) == 5
-    assert waits == sorted(waits)
-    assert waits[0] >= DELAY - 0.02
 
 
 async def test_turn_tells_why(web: Web, gate: RobotGate) -> None:
@@ -342,31 +225,3 @@ async def test_report_feeds_the_pace(open_gate: OpenGate) -> None:
             raise AssertionError
     turn.report(status=200, bytes=1000)
     assert gate.host(PAGE).bytes_read == 120
-
-
-async def test_turn_takes_priority_and_patience(open_gate: OpenGate) -> None:
-    """As fetch does."""
-    gate = await open_gate(delay=0.5)
-    order: list[int] = []
-
-    async def queue(priority: int) -> None:
-        async with gate.turn(PAGE, priority=priority, max_wait=None):
-            order.append(priority)
-
-    gate.learn(PAGE, b"")
-    async with gate.turn(PAGE):
-        waiting = [asyncio.create_task(queue(priority)) for priority in (1, 3, 2)]
-        await asyncio.sleep(0)
-        with pytest.raises(NestedTurnError):
-            async with gate.turn(PAGE, max_wait=0):
-                raise AssertionError
-    with pytest.raises(TooSoonError):
-        async with gate.turn(PAGE, max_wait=0.1):
-            raise AssertionError
-    async with asyncio.timeout(60):
-        await waiting[1]
-    assert order == [3]
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    assert gate.host(PAGE).waiting == 0

@@ -7,13 +7,14 @@ import ctypes
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
 import pytest
 import requests
+from tests.gate.doors import WAITING_DOORS, outcome
+from tests.gate.servers import PAGE, SITE
 from tests.waiting import settle, until
 
 from robotgate import (
@@ -28,36 +29,12 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FunctionType
 
     from tests.conftest import OpenGate
+    from tests.gate.doors import Door
     from tests.gate.servers import Web
-
-SITE: Final = "http://site.example"
-PAGE: Final = f"{SITE}/page"
-NEW: Final = "http://new.example/"
-
-Call: TypeAlias = Callable[[RobotGate, str], Awaitable[object]]
-
-
-async def _turn(gate: RobotGate, url: str) -> None:
-    async with gate.turn(url):
-        pass
-
-
-async def _stream(gate: RobotGate, url: str) -> None:
-    async with gate.fetch(url):
-        pass
-
-
-async def _ready(gate: RobotGate, url: str) -> None:
-    async for turn in gate.ready([url]):
-        turn.end()
-
-
-async def _sitemap_urls(gate: RobotGate, url: str) -> None:
-    async for _ in gate.sitemap_urls(url):
-        pass
 
 
 async def _middleware(gate: RobotGate, url: str) -> None:
@@ -65,53 +42,36 @@ async def _middleware(gate: RobotGate, url: str) -> None:
         pass
 
 
-async def _allowed(gate: RobotGate, url: str) -> None:
+CALLS: Final[dict[str, Door]] = {
+    **WAITING_DOORS,
     # A warm answer needs no event loop.
-    await gate.allowed(f"{url}?cold")
-    await gate.allowed("http://unknown.example/")
+    "allowed": lambda gate, url: gate.allowed(url.replace("http:", "https:")),
+    "aclose": lambda gate, _: gate.aclose(),
+    "ready": lambda gate, url: anext(gate.ready([url])),
+    "middleware": _middleware,
+}
 
 
-CALLS: Final[tuple[Call, ...]] = (
-    _allowed,
-    RobotGate.check,
-    RobotGate.fetch,
-    lambda gate, url: gate.fetch(url, retries=1),
-    RobotGate.robots,
-    RobotGate.refresh,
-    RobotGate.sitemaps,
-    lambda gate, _: gate.aclose(),
-    _turn,
-    _stream,
-    _ready,
-    _sitemap_urls,
-    _middleware,
-)
-
-
-def in_second_loop(call: Call, gate: RobotGate, url: str) -> BaseException | None:
+def in_second_loop(call: Door, gate: RobotGate, url: str) -> BaseException | None:
     """What a call raises in an event loop of this thread's own."""
-
-    async def run() -> None:
-        await call(gate, url)
-
     try:
-        asyncio.run(run())
+        asyncio.run(outcome(call, gate, url))
     except BaseException as error:  # noqa: BLE001  # The test looks at it.
         return error
     return None
 
 
-@pytest.mark.parametrize("url", [PAGE, NEW], ids=["known", "new"])
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_second_event_loop_is_refused(web: Web, open_gate: OpenGate, call: Call, url: str) -> None:
-    """Before anything has changed: the first loop goes on, and the server has not been asked."""
+async def test_a_second_event_loop_is_refused(web: Web, open_gate: OpenGate, call: str) -> None:
+    """Of a known URL or a new one, before anything has changed: the first loop goes on, and no server was asked."""
     gate = await open_gate(delay=0.01)
     await gate.fetch(PAGE)
     hosts, asked = gate.stats().hosts, len(web.visits)
-    error = await asyncio.to_thread(in_second_loop, call, gate, url)
-    assert isinstance(error, EventLoopError)
-    assert "another event loop" in str(error)
-    assert (len(web.visits), gate.stats().hosts) == (asked, hosts)
+    for url in (PAGE, "http://new.example/"):
+        error = await asyncio.to_thread(in_second_loop, CALLS[call], gate, url)
+        assert isinstance(error, EventLoopError)
+        assert "another event loop" in str(error)
+        assert (len(web.visits), gate.stats().hosts) == (asked, hosts)
     assert (await gate.fetch(PAGE)).status == 200
     assert [(view.open_turns, view.waiting) for view in gate.hosts()] == [(0, 0)]
 
@@ -122,14 +82,14 @@ async def test_objects_of_the_first_loop_are_refused_in_a_second(open_gate: Open
     await gate.fetch(PAGE)
     turn, fetch, ready = gate.turn(PAGE), gate.fetch(PAGE), gate.ready([PAGE])
 
-    async def enter(_: RobotGate, __: str) -> None:
-        async with turn:
-            pass
-
-    async def again(_: RobotGate, __: str) -> None:
-        await turn.again()
-
-    for call in (enter, again, lambda *_: fetch, lambda *_: anext(ready), lambda *_: ready.aclose()):
+    calls = (
+        lambda *_: turn.__aenter__(),
+        lambda *_: turn.again(),
+        lambda *_: fetch,
+        lambda *_: anext(ready),
+        lambda *_: ready.aclose(),
+    )
+    for call in calls:
         assert isinstance(await asyncio.to_thread(in_second_loop, call, gate, PAGE), EventLoopError)
     async with turn:
         assert turn.waited >= 0.0
@@ -149,26 +109,24 @@ async def in_threads(call: Callable[[int], object], count: int = 8) -> list[obje
         pool.shutdown(wait=False)
 
 
-async def test_requests_in_a_pool_of_threads(web: Web) -> None:
+async def test_requests_in_a_pool_of_threads(web: Web, open_gate: OpenGate) -> None:
     """Another client, in its host's turn: paced at the server, and refused where robots.txt says so."""
     web.serve(f"http://localhost:{web.port}/robots.txt", "User-agent: *\nDisallow: /private")
-    async with RobotGate(
-        "ExampleBot/1.0", contact="bot@example.org", delay=0.05, allow_private_addresses=True
-    ) as gate:
-        door = gate.threadsafe
+    gate = await open_gate(session=None, delay=0.05, allow_private_addresses=True)
+    door = gate.threadsafe
 
-        def crawl(number: int) -> int:
-            url = f"http://localhost:{web.port}/{number}"
-            assert door.allowed(url)
-            assert not door.check(f"http://localhost:{web.port}/private").allowed
-            with door.turn(url) as turn:
-                response = requests.get(turn.url, headers=turn.headers(), timeout=60)
-                turn.report(response.status_code, response.headers, len(response.content))
-                return response.status_code
+    def crawl(number: int) -> int:
+        url = f"http://localhost:{web.port}/{number}"
+        assert door.allowed(url)
+        assert not door.check(f"http://localhost:{web.port}/private").allowed
+        with door.turn(url) as turn:
+            response = requests.get(turn.url, headers=turn.headers(), timeout=60)
+            turn.report(response.status_code, response.headers, len(response.content))
+            return response.status_code
 
-        assert await in_threads(crawl) == [200] * 8
-        with pytest.raises(DisallowedError):
-            await asyncio.to_thread(door.turn(f"http://localhost:{web.port}/private").__enter__)
+    assert await in_threads(crawl) == [200] * 8
+    with pytest.raises(DisallowedError):
+        await asyncio.to_thread(door.turn(f"http://localhost:{web.port}/private").__enter__)
     assert len(web.visits) == 9
     assert min(web.gaps("localhost")) >= 0.05
 
@@ -223,6 +181,7 @@ async def test_the_gates_own_thread_is_refused(open_gate: OpenGate) -> None:
 async def test_a_reported_outage_and_limits_hold_in_threads(open_gate: OpenGate) -> None:
     """As in tasks."""
     gate = await open_gate(delay=30.0)
+    gate.learn(PAGE, b"")
     door = gate.threadsafe
 
     def crawl(_: int) -> None:

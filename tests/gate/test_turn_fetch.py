@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import pytest
-from tests.gate.servers import endless, hang_up, silent
+from tests.gate.servers import PAGE, SITE, endless, hang_up, silent
 
 from robotgate import (
     DisallowedError,
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Response, Turn
+    from robotgate import Turn
     from robotgate.events import Event
 
-SITE: Final = "http://site.example"
-PAGE: Final = f"{SITE}/page"
 OTHER: Final = "http://other.example/page"
 
 
@@ -80,13 +78,6 @@ async def test_page_of_a_turn_is_streamed(web: Web, gate: RobotGate) -> None:
     assert gate.host(PAGE).open_turns == 0
 
 
-async def test_another_task_may_fetch(web: Web, gate: RobotGate) -> None:
-    """The turn of a block is handed to a task."""
-    async with gate.turn(PAGE) as turn:
-        assert (await asyncio.create_task(turn.fetch())).status == 200
-    assert web.count(PAGE) == 1
-
-
 async def test_later_hops_take_turns_of_their_own(web: Web, gate: RobotGate) -> None:
     """Judged by their own host's rules."""
     web.redirect(PAGE, OTHER)
@@ -106,41 +97,21 @@ async def test_later_hops_take_turns_of_their_own(web: Web, gate: RobotGate) -> 
             await turn.fetch(max_redirects=0)
 
 
-async def too_long(turn: Turn) -> Response:
-    """Read a page without an end."""
-    return await turn.fetch(max_bytes=1000)
-
-
-async def in_another_name(turn: Turn) -> Response:
-    """Send the name of another crawler."""
-    return await turn.fetch(headers={"User-Agent": "OtherBot/1.0"})
-
-
-async def in_time(turn: Turn) -> Response:
-    """Wait a moment for an answer."""
-    return await turn.fetch(timeout=aiohttp.ClientTimeout(total=0.05))
-
-
-async def plainly(turn: Turn) -> Response:
-    """Fetch."""
-    return await turn.fetch()
+Fetch: TypeAlias = "Callable[[Turn], Awaitable[object]]"
+SHORT: Final = aiohttp.ClientTimeout(total=0.05)
 
 
 @pytest.mark.parametrize(
     ("path", "fetch", "error"),
     [
-        ("/endless", too_long, ResponseTooLargeError),
-        ("/", in_another_name, OptionError),
-        ("/silent", in_time, TimeoutError),
-        ("/hang-up", plainly, aiohttp.ServerDisconnectedError),
+        ("/endless", lambda turn: turn.fetch(max_bytes=1000), ResponseTooLargeError),
+        ("/", lambda turn: turn.fetch(headers={"User-Agent": "Other/1.0"}), OptionError),
+        ("/silent", lambda turn: turn.fetch(timeout=SHORT), TimeoutError),
+        ("/hang-up", lambda turn: turn.fetch(), aiohttp.ServerDisconnectedError),
     ],
 )
 async def test_turn_ends_whatever_happens(
-    web: Web,
-    open_gate: OpenGate,
-    path: str,
-    fetch: Callable[[Turn], Awaitable[object]],
-    error: type[Exception],
+    web: Web, open_gate: OpenGate, path: str, fetch: Fetch, error: type[Exception]
 ) -> None:
     """The next turn of the host begins; nothing has to be reported."""
     gate = await open_gate(concurrency=1)
@@ -159,15 +130,15 @@ async def test_answers_reach_the_host(web: Web, open_gate: OpenGate) -> None:
     gate = await open_gate(max_wait=0.0, give_up_after=0.0)
     web.serve(PAGE, status=429, headers={"Retry-After": "100"})
     web.handle(OTHER, silent())
-    gate.learn(PAGE, b"")
-    gate.learn(OTHER, b"")
+    for url in (PAGE, OTHER):
+        gate.learn(url, b"")
     async with gate.turn(PAGE) as turn:
-        await plainly(turn)
+        await turn.fetch()
     for _ in range(3):
         assert gate.host(OTHER).unreachable_until_at is None
         async with gate.turn(OTHER) as turn:
             with pytest.raises(TimeoutError):
-                await in_time(turn)
+                await turn.fetch(timeout=SHORT)
     assert gate.host(PAGE).blocked_until_at is not None
     assert gate.host(OTHER).unreachable_until_at is not None
     with pytest.raises(HostUnavailableError):

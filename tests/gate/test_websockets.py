@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from tests.gate.crawlers import crawler, read
+from tests.gate.servers import DELAY, PAGE, ROBOTS, RULES, SITE
 
-from robotgate import DisallowedError, HostUnavailableError, NonPublicAddressError
+from robotgate import DisallowedError
 from robotgate.events import TurnEnded
 
 if TYPE_CHECKING:
@@ -22,12 +24,7 @@ if TYPE_CHECKING:
     from robotgate import RobotGate
     from robotgate.events import Event
 
-SITE = "http://site.example"
-ROBOTS = f"{SITE}/robots.txt"
 SOCKET = f"{SITE}/live"
-PAGE = f"{SITE}/page"
-RULES = "User-agent: *\nDisallow: /private"
-DELAY = 0.06
 
 
 async def echo(request: aioweb.Request) -> aioweb.StreamResponse:
@@ -44,7 +41,7 @@ async def gated(web: Web, gate: RobotGate) -> AsyncIterator[aiohttp.ClientSessio
     """A session with the middleware of the gate; what is asked for at /live is a websocket."""
     for origin in (SITE, "https://site.example"):
         web.handle(f"{origin}/live", echo)
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+    async with crawler(web, gate.middleware) as session:
         yield session
 
 
@@ -53,7 +50,6 @@ async def gated(web: Web, gate: RobotGate) -> AsyncIterator[aiohttp.ClientSessio
     [
         ("ws://site.example/live", SITE),
         ("wss://site.example/live", "https://site.example"),
-        ("http://site.example/live", SITE),
     ],
 )
 async def test_origin_of_the_handshake_is_asked_for_its_rules(
@@ -77,13 +73,6 @@ async def test_socket_that_is_disallowed_is_refused(web: Web, gated: aiohttp.Cli
     assert [visit.url.rpartition("/")[2] for visit in web.visits] == ["robots.txt"]
 
 
-async def test_socket_of_a_private_address_is_refused(web: Web, gated: aiohttp.ClientSession) -> None:
-    """As any request."""
-    with pytest.raises(NonPublicAddressError):
-        await gated.ws_connect(f"ws://127.0.0.1:{web.port}/live")
-    assert web.visits == []
-
-
 async def test_open_socket_does_not_hold_the_host(gate: RobotGate, gated: aiohttp.ClientSession) -> None:
     """The turn ends with the handshake's answer: the same task goes on to the next page, and so do others."""
     ended: list[Event] = []
@@ -103,18 +92,12 @@ async def test_open_socket_does_not_hold_the_host(gate: RobotGate, gated: aiohtt
     ]
 
 
-async def read(session: aiohttp.ClientSession, url: str) -> None:
-    """Read a page."""
-    async with session.get(url) as response:
-        await response.read()
-
-
 async def test_handshakes_are_paced(web: Web, open_gate: OpenGate) -> None:
     """Among themselves and with pages."""
     gate = await open_gate(delay=DELAY)
     web.handle(SOCKET, echo)
     async with (
-        aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session,
+        crawler(web, gate.middleware) as session,
         session.ws_connect("ws://site.example/live"),
         session.ws_connect("ws://site.example/live"),
         session.get(PAGE),
@@ -133,15 +116,3 @@ async def test_handshake_that_is_refused_ends_its_turn(
         await gated.ws_connect("ws://site.example/page")
     assert gate.host(PAGE).open_turns == 0
     assert web.urls == [ROBOTS, PAGE]
-
-
-async def test_handshake_that_is_put_off_blocks_the_host(web: Web, open_gate: OpenGate) -> None:
-    """503 with Retry-After counts, whatever was asked for."""
-    gate = await open_gate(max_block=10)
-    web.serve(SOCKET, status=503, headers={"Retry-After": "100"})
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
-        with pytest.raises(aiohttp.WSServerHandshakeError):
-            await session.ws_connect("ws://site.example/live")
-        with pytest.raises(HostUnavailableError):
-            await session.ws_connect("ws://site.example/live")
-    assert web.count(SOCKET) == 1

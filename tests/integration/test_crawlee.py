@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import socket
 from datetime import timedelta
@@ -14,7 +13,7 @@ from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingCont
 from crawlee.errors import ProxyError
 from crawlee.proxy_configuration import ProxyConfiguration, ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
-from tests.gate.test_proxies import ASKS, Proxy
+from tests.gate.network import ASKS, Proxy
 
 from robotgate.integrations.crawlee import GateHttpClient
 
@@ -209,10 +208,10 @@ async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) 
 async def test_robots_txt_takes_the_proxy_of_its_page(gate: RobotGate, web: Web) -> None:
     """That of Crawlee's configuration: the site sees no address of ours."""
     proxy = Proxy(web)
-    async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
-        proxy.port = server.sockets[0].getsockname()[1]
-        crawl = Crawl(gate, proxies=ProxyConfiguration(proxy_urls=[proxy.url]))
-        await crawl.run(f"{SITE}/page")
+    await proxy.open()
+    crawl = Crawl(gate, proxies=ProxyConfiguration(proxy_urls=[proxy.url]))
+    await crawl.run(f"{SITE}/page")
+    await proxy.close()
     assert list(crawl.pages) == [f"{SITE}/page"]
     assert proxy.asked == [f"{SITE}/robots.txt", f"{SITE}/page"]
     assert web.urls == proxy.asked
@@ -242,17 +241,16 @@ async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -
 
 async def test_proxy_that_asks_for_credentials_is_crawlees_error(gate: RobotGate, web: Web) -> None:
     """For robots.txt as for a page, so that Crawlee uses another proxy; the site stays as it is."""
-    proxy = Proxy(web)
-    proxy.says = ASKS
+    proxy = Proxy(web, says=ASKS)
     web.serve(f"{SITE}/robots.txt", RULES)
-    async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
-        proxy.port = server.sockets[0].getsockname()[1]
-        info = ProxyInfo(
-            url=proxy.url, scheme="http", hostname="127.0.0.1", port=proxy.port, username="", password=""
-        )
-        client = GateHttpClient(gate)
-        for _ in range(2):
-            with pytest.raises(ProxyError, match="407"):
-                await client.send_request(f"{SITE}/page", proxy_info=info)
-            gate.learn(SITE, b"")
+    await proxy.open()
+    info = ProxyInfo(
+        url=proxy.url, scheme="http", hostname="127.0.0.1", port=proxy.port, username="", password=""
+    )
+    client = GateHttpClient(gate)
+    for _ in range(2):
+        with pytest.raises(ProxyError, match="407"):
+            await client.send_request(f"{SITE}/page", proxy_info=info)
+        gate.learn(SITE, b"")
+    await proxy.close()
     assert web.visits == []
