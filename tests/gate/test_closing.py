@@ -17,7 +17,7 @@ from tests.waiting import settle, until
 from robotgate import GateClosedError, MemoryStore, Origin, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
