@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer
+from tests.stores.redis_parts import becomes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 SLOTS: Final = 16384
@@ -72,11 +72,11 @@ async def redis_cluster(folder: Path) -> AsyncIterator[RedisCluster]:
         for client in clients[1:]:
             await _run(client, "CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
         first = await _run(clients[0], "CLUSTER", "MYID")
-        await _becomes(lambda: _knows(clients[3], first))
+        await becomes(lambda: _knows(clients[3], first))
         await _run(clients[3], "CLUSTER", "REPLICATE", first)
         for client in clients:
-            await _becomes(partial(_serves, client))
-        await _becomes(lambda: _replicates(clients[3]))
+            await becomes(partial(_serves, client))
+        await becomes(lambda: _replicates(clients[3]))
         yield RedisCluster(nodes, clients)
 
 
@@ -99,9 +99,3 @@ async def _serves(client: Redis) -> bool:
 
 async def _replicates(client: Redis) -> bool:
     return bool((await client.info("replication"))["master_link_status"] == "up")
-
-
-async def _becomes(is_so: Callable[[], Coroutine[None, None, bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await is_so():  # noqa: ASYNC110 # It has no event.
-            await asyncio.sleep(0.02)

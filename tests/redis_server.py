@@ -112,11 +112,11 @@ class RedisServer:
                 raise RuntimeError(f"{self.program} does not start")
             time.sleep(0.005)
 
-    def settle(self, prefix: str = "robotgate:") -> None:
+    def settle(self, prefix: str = "robotgate:", *, database: int = 0) -> None:
         """Have stores take it for a server that has run for long: one that was just started grants nothing at first,
         because it may have lost its memory.
         """
-        with Redis(port=self.port) as client:
+        with Redis(port=self.port, db=database) as client:
             client.eval(SETTLE, 1, f"{prefix}{{0}}:epoch")
 
     def kill(self) -> None:

@@ -6,7 +6,6 @@ Debian and its kin have it as the package ``chromium``.
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import shutil
@@ -97,6 +96,14 @@ class Tab:
         """What an element shows."""
         return str(await self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
 
+    async def click(self, selector: str) -> None:
+        """Click on an element."""
+        await self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    async def shows(self, selector: str, text: str) -> None:
+        """Wait until an element shows a text."""
+        await self.until(f"document.querySelector({json.dumps(selector)}).innerText === {json.dumps(text)}")
+
     async def press(self, key: str) -> None:
         """Press a key."""
         codes = {"Tab": 9, "Enter": 13}
@@ -116,11 +123,6 @@ class Tab:
         )
         theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[theme])
-
-    async def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Save a screenshot."""
-        told = await self.send("Page.captureScreenshot", captureBeyondViewport=whole)
-        await asyncio.to_thread(path.write_bytes, base64.b64decode(str(told["data"])))
 
 
 @asynccontextmanager

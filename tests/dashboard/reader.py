@@ -59,25 +59,15 @@ async def crawl(gate: RobotGate, web: Web) -> None:
 
 def as_shown(view: OriginView) -> dict[str, object]:
     """The values of a view that do not change by themselves, as the events tell them."""
+    names = (
+        *("origin", "host", "stale", "visits", "refused", "bytes_read", "waiting", "open_turns", "failures"),
+        *("latency", "delay", "last_visit_at", "checked_at", "fresh_until_at"),
+        *("blocked_until_at", "unreachable_until_at"),
+    )
     until_at = view.blocked_by_operator_until_at
     return {
-        "origin": view.origin,
-        "host": view.host,
+        **{name: getattr(view, name) for name in names},
         "access": view.access.value if view.access else None,
-        "stale": view.stale,
-        "visits": view.visits,
-        "refused": view.refused,
-        "bytes_read": view.bytes_read,
-        "waiting": view.waiting,
-        "open_turns": view.open_turns,
-        "failures": view.failures,
-        "latency": view.latency,
-        "delay": view.delay,
-        "last_visit_at": view.last_visit_at,
-        "checked_at": view.checked_at,
-        "fresh_until_at": view.fresh_until_at,
-        "blocked_until_at": view.blocked_until_at,
-        "unreachable_until_at": view.unreachable_until_at,
         "blocked_by_operator_until_at": None if until_at is None else min(until_at, MAX_SHOWN),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -43,6 +44,17 @@ async def gate(session: aiohttp.ClientSession) -> AsyncIterator[RobotGate]:
         yield gate
 
 
+@asynccontextmanager
+async def opened(gate: RobotGate, web: Web, tab: Tab, *, controls: bool = False) -> AsyncIterator[str]:
+    """The dashboard of a crawl, shown in the browser, which has nothing to complain about in the end."""
+    async with dashboard.serve(gate, port=0, controls=controls) as url:
+        await crawl(gate, web)
+        await tab.open(url)
+        await tab.until(ALL_ARE_SHOWN)
+        yield url
+    assert tab.told == []
+
+
 async def rows_of(tab: Tab) -> dict[str, dict[str, str]]:
     """The table as it is shown: the cells by their heads, by host."""
     script = f"""(() => {{
@@ -57,10 +69,7 @@ async def rows_of(tab: Tab) -> dict[str, dict[str, str]]:
 
 async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, tab: Tab) -> None:
     """Every host with its numbers, its state and its rules; the totals."""
-    await crawl(gate, web)
-    async with dashboard.serve(gate, port=0) as url:
-        await tab.open(url)
-        await tab.until(ALL_ARE_SHOWN)
+    async with opened(gate, web, tab):
         rows = await rows_of(tab)
         views = {view.origin: view for view in gate.origins()}
         assert set(rows) == set(views)
@@ -92,22 +101,19 @@ async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, t
 
 async def test_a_block_that_is_pressed_is_a_block(gate: RobotGate, web: Web, tab: Tab) -> None:
     """The buttons of a host's page block it, lift the block, and request robots.txt again."""
-    await crawl(gate, web)
     origin = "http://quiet.example"
-    async with dashboard.serve(gate, port=0, controls=True) as url:
-        await tab.open(url)
-        await tab.until(ALL_ARE_SHOWN)
+    async with opened(gate, web, tab, controls=True):
         await tab.run(f"{ROWS}.find((row) => row.dataset.origin === '{origin}').querySelector('a').click()")
         await tab.until(
             "!document.querySelector('#known').hidden && !document.querySelector('#controls').hidden"
         )
-        await tab.run("document.querySelector('#block').click()")
-        await tab.until("document.querySelector('#host-state').innerText === 'blocked by you until lifted'")
+        await tab.click("#block")
+        await tab.shows("#host-state", "blocked by you until lifted")
         assert gate.host(origin).blocked_by_operator_until_at is not None
-        await tab.run("document.querySelector('#unblock').click()")
-        await tab.until("document.querySelector('#host-state').innerText === 'idle'")
+        await tab.click("#unblock")
+        await tab.shows("#host-state", "idle")
         assert gate.host(origin).blocked_by_operator_until_at is None
-        await tab.run("document.querySelector('#refresh').click()")
+        await tab.click("#refresh")
         await tab.until(
             "document.querySelector('#told').innerText.endsWith('was requested: HTTP status 200.')"
         )
@@ -117,10 +123,7 @@ async def test_a_block_that_is_pressed_is_a_block(gate: RobotGate, web: Web, tab
 
 async def test_sites_run_no_script(gate: RobotGate, web: Web, tab: Tab) -> None:
     """What a site writes is shown as it is written: in its robots.txt, its URLs and its name."""
-    async with dashboard.serve(gate, port=0, controls=True) as url:
-        await crawl(gate, web)
-        await tab.open(url)
-        await tab.until(ALL_ARE_SHOWN)
+    async with opened(gate, web, tab, controls=True) as url:
         assert HOSTILE in await tab.text("#rows")
         await tab.open(f"{url}#host=http%3A%2F%2Fevil.example")
         await tab.until("document.querySelector('#robots li.refused')")
@@ -140,10 +143,7 @@ async def test_sites_run_no_script(gate: RobotGate, web: Web, tab: Tab) -> None:
 
 async def test_keys_are_enough(gate: RobotGate, web: Web, tab: Tab) -> None:
     """Tab reaches a host, with a visible focus that updates do not take away; Enter opens its page."""
-    await crawl(gate, web)
-    async with dashboard.serve(gate, port=0) as url:
-        await tab.open(url)
-        await tab.until(ALL_ARE_SHOWN)
+    async with opened(gate, web, tab):
         for _ in range(30):
             await tab.press("Tab")
             if await tab.run("document.activeElement.closest('#rows') !== null"):
@@ -182,7 +182,7 @@ async def test_focus_is_not_lost(gate: RobotGate, web: Web, tab: Tab) -> None:
         await tab.press("Enter")
         await tab.until(f"{ROWS}.length === 50")
         assert await tab.run("document.activeElement.id") == "next"
-        await tab.run("document.querySelector('[data-order=visits]').click()")
+        await tab.click("[data-order=visits]")
         await tab.until("document.querySelector('[data-order=visits]').ariaPressed === 'true'")
         await tab.until(f"{ROWS}[49]")
         left = await tab.run(
@@ -247,11 +247,8 @@ async def test_nothing_is_cut_off(gate: RobotGate, web: Web, tab: Tab) -> None:
 
 async def test_sorting_searching_and_pausing(gate: RobotGate, web: Web, tab: Tab) -> None:
     """A press sorts, typing searches, and a paused page stays as it is."""
-    await crawl(gate, web)
-    async with dashboard.serve(gate, port=0) as url:
-        await tab.open(url)
-        await tab.until(ALL_ARE_SHOWN)
-        await tab.run("document.querySelector('[data-order=refused]').click()")
+    async with opened(gate, web, tab):
+        await tab.click("[data-order=refused]")
         await tab.until(f"{ROWS}[0].dataset.origin === 'http://refusing.example'")
         await tab.run(
             "(() => { const box = document.querySelector('#search'); box.value = 'QUIET';"
@@ -259,14 +256,14 @@ async def test_sorting_searching_and_pausing(gate: RobotGate, web: Web, tab: Tab
         )
         await tab.until(f"{ROWS}.length === 1")
         assert set(await rows_of(tab)) == {"http://quiet.example"}
-        await tab.run("document.querySelector('#pause').click()")
+        await tab.click("#pause")
         assert await tab.text("#connection") == "Paused"
         await visit(gate, "http://quiet.example/again")
         before = await rows_of(tab)
         # The server has nobody to inform.
         await tab.run("new Promise((done) => setTimeout(done, 1500))")
         assert await rows_of(tab) == before
-        await tab.run("document.querySelector('#pause').click()")
+        await tab.click("#pause")
         await tab.until(f"{ROWS}[0].children[6].innerText === '3'")
     assert tab.told == []
 
@@ -298,6 +295,6 @@ async def test_the_end_is_told(gate: RobotGate, web: Web, tab: Tab) -> None:
         await tab.open(url)
         await tab.until(ALL_ARE_SHOWN)
         await gate.aclose()
-        await tab.until("document.querySelector('#connection').innerText === 'The gate is not open'")
-    await tab.until("document.querySelector('#connection').innerText === 'No connection; trying again'")
+        await tab.shows("#connection", "The gate is not open")
+    await tab.shows("#connection", "No connection; trying again")
     assert await tab.run(f"{ROWS}.length") == 6

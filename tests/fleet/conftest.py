@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DELAY: Final = 0.2
 ANSWER: Final = 0.02
 """Seconds that a response takes."""
-HOSTS: Final = tuple(f"{number}.site.example" for number in range(40))
+HOSTS: Final = tuple(f"{number}.site.example" for number in range(20))
 PAGES: Final = tuple(f"/page/{number}" for number in range(3))
 WORKERS: Final = 4
 LEASE: Final = 3.0

@@ -11,16 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.heads import Heads
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
 ROBOTS_PATH: Final = "/robots.txt"
 ROBOTS_TXT: Final = b"User-agent: *\nDisallow: /private/\n"
 BACKLOG: Final = 4096
-PATIENCE: Final = 60.0
 GRAIN: Final = 1e-6
 """Seconds; the readings of a clock are no closer."""
 ANSWER: Final = (
@@ -72,7 +72,6 @@ class Site:
         self._takes = takes
         self._longer = longer if longer is not None else {}
         self._asked: set[str] = set()
-        self._arrival = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
@@ -102,18 +101,12 @@ class Site:
 
     async def busy_with(self, count: int) -> int:
         """Wait until somebody has so many requests under way. Returns who."""
-        await self._until(lambda: max(self.under_way.values(), default=0) >= count)
+        await until(lambda: max(self.under_way.values(), default=0) >= count)
         return self.under_way.most_common(1)[0][0]
 
     async def arrival(self, path: str) -> None:
         """Wait until somebody has asked for a path."""
-        await self._until(lambda: path in self._asked)
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not holds():
-                self._arrival.clear()
-                await self._arrival.wait()
+        await until(lambda: path in self._asked)
 
     def gaps(self) -> list[Gap]:
         """Before each request but a host's first, from the end of whatever the host answered last."""
@@ -136,7 +129,6 @@ class Site:
         """Take in a request. Returns for how many seconds its answer is to be waited for."""
         self.under_way[worker] += 1
         self._asked.add(path)
-        self._arrival.set()
         return self._longer.get(path, self._takes)
 
     def answered(self, visit: Visit) -> None:

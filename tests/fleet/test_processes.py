@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from tests.fleet.conftest import ANSWER, DELAY, HOSTS, LEASE, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
 from tests.fleet.site import ROBOTS_PATH, Site
-
-if TYPE_CHECKING:
-    from tests.redis_server import RedisServer
 
 EACH: Final = len(HOSTS) * len(PAGES)
 """Pages that one worker wants."""
@@ -81,11 +78,11 @@ async def test_a_worker_that_is_stopped(store: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_worker_that_is_stopped_for_longer_than_its_lease(redis: RedisServer) -> None:
+async def test_a_worker_that_is_stopped_for_longer_than_its_lease(store: str) -> None:
     """Others take its hosts over. A request that it was about to send cannot be called back: but for that, no gap is
     short.
     """
-    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port)) as fleet:
+    async with Site(takes=SLOW) as site, Fleet(orders(store, site.port)) as fleet:
         await fleet.pages(WORKERS * EACH // 3)
         number = await site.busy_with(MANY)
         fleet.workers[number].freeze()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, TCPConnector
-from tests.stores.crawl import Everywhere
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from robotgate import RobotGate, SQLiteStore
 from robotgate.stores.redis import RedisStore
@@ -71,6 +72,27 @@ class Done:
 Said = Ready | Fetched | Done
 GOT: Final = "200"
 """How a page ends that is got."""
+
+
+class Everywhere(AbstractResolver):
+    """Every name is on one port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The one there is."""
+        del port, family
+        return [
+            ResolveResult(
+                hostname=host, host="127.0.0.1", port=self._port, family=socket.AF_INET, proto=0, flags=0
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing to do."""
 
 
 def run(order: Order, pipe: Connection) -> None:

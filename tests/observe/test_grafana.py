@@ -90,15 +90,3 @@ def test_alerts_are_of_metrics_that_there_are() -> None:
     for expression in expressions:
         for name, labels in SELECTED.findall(expression):
             assert set(LABEL.findall(labels)) <= set(metrics[name]), expression
-
-
-def test_panels_do_not_overlap() -> None:
-    """Twenty-four columns, one row of panels below the other."""
-    taken: set[tuple[int, int]] = set()
-    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
-        place = panel["gridPos"]
-        columns = range(place["x"], place["x"] + place["w"])
-        cells = {(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])}
-        assert columns.stop <= 24
-        assert taken.isdisjoint(cells)
-        taken |= cells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from robotgate import Origin
@@ -11,6 +11,7 @@ from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOW: Final = 1_795_233_600.123456
@@ -60,3 +61,12 @@ def change(path: Path, statement: str) -> None:
     """Do something to the file behind everybody's back."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another program has the whole file for itself."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")

@@ -16,13 +16,14 @@ from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
+from robotgate.testing import check_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tests.redis_server import RedisServer
 
-    from robotgate.stores.base import Grant, News
+    from robotgate.stores.base import Grant, News, Store
     from robotgate.stores.redis.store import RedisSession
 
 LEASE: Final = 1.0
@@ -55,6 +56,13 @@ _NUMBERS: Final = count()
 def fresh_prefix() -> str:
     """Return one that no other test has had: what they keep in one server is apart."""
     return f"test{next(_NUMBERS)}:"
+
+
+def visited_at(grant: Grant) -> float:
+    """When the last visit to a host was, or has to be assumed."""
+    assert grant.state is not None
+    assert grant.state.last_visit_at is not None
+    return grant.state.last_visit_at
 
 
 class Worker:
@@ -121,6 +129,26 @@ async def admin(server: RedisServer) -> AsyncIterator[Redis]:
     """The operator's own way to the server."""
     async with Redis.from_url(server.url) as client:
         yield client
+
+
+async def check_fleets(
+    make: Callable[[str], RedisStore], settle: Callable[[str], None] = lambda _: None
+) -> None:
+    """Try all that a store does, with fleets of their own.
+
+    Args:
+        make: makes a store, given its prefix.
+        settle: has the server taken for one that has run for long.
+    """
+    prefixes: dict[Store, str] = {}
+
+    def made(prefix: str) -> RedisStore:
+        settle(prefix)
+        store = make(prefix)
+        prefixes[store] = prefix
+        return store
+
+    await check_store(lambda: made(fresh_prefix()), make_another=lambda store: made(prefixes[store]))
 
 
 async def run(client: Redis, *words: object) -> object:

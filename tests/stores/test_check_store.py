@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -14,21 +15,28 @@ from robotgate.stores.memory import MemorySession
 from robotgate.testing import check_store, store_checks
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from robotgate.sites import RobotsRecord
     from robotgate.stores import Grant, Store
 
 
-@pytest.mark.parametrize("max_hosts", [100_000, 5])
-async def test_memory_does_all_it_says(max_hosts: int) -> None:
-    """Also where it is full from the second host on."""
-    await check_store(lambda: MemoryStore(max_hosts=max_hosts))
+async def make_full_store() -> MemoryStore:
+    """One that is full from the second host on; a store of a server or a file may be made by a coroutine, too."""
+    return MemoryStore(max_hosts=5)
 
 
-@pytest.mark.parametrize("when_lost", WhenLost)
+@pytest.mark.parametrize("make", [MemoryStore, make_full_store])
+async def test_memory_does_all_it_says(
+    make: Callable[[], MemoryStore | Awaitable[MemoryStore]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is full."""
+    monkeypatch.setattr(store_checks, "GLANCE", 0.01)
+    await check_store(make)
+
+
+@pytest.mark.parametrize("when_lost", [WhenLost.RAISE, pytest.param(WhenLost.MEMORY, marks=pytest.mark.slow)])
 async def test_a_file_does_all_it_says(tmp_path: Path, when_lost: WhenLost) -> None:
     """Opened again, and beside another."""
     numbers = count()
@@ -36,22 +44,6 @@ async def test_a_file_does_all_it_says(tmp_path: Path, when_lost: WhenLost) -> N
         lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db", when_lost=when_lost),
         make_another=lambda store: SQLiteStore(store.path) if isinstance(store, SQLiteStore) else store,
     )
-
-
-async def test_stores_that_open_asynchronously_will_do() -> None:
-    """A store of a server or a file may be made by a coroutine."""
-
-    async def make_store() -> MemoryStore:
-        return MemoryStore()
-
-    await check_store(make_store)
-
-
-class Forgetful(MemoryStore):
-    """Keeps no record."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Nothing is kept."""
 
 
 class OneForAll(MemoryStore):
@@ -91,8 +83,6 @@ class Running(MemoryStore):
 
     async def aclose(self) -> None:
         """Starts where it should end."""
-        import asyncio  # noqa: PLC0415 - nothing else here needs it
-
         self.task: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0.2))
 
 
@@ -133,49 +123,51 @@ class Generous(MemoryStore):
         return await MemoryStore().session()
 
 
-class _Impolite(MemorySession):
+class StateLost(MemorySession):
+    """Hands hosts on without their state."""
+
     def leave(self, key: str, state: HostState | None) -> None:
+        """It is kept to itself."""
         super().leave(key, None)
 
 
-class StateLost(MemoryStore):
-    """Hands hosts on without their state."""
+class Clinging(MemorySession):
+    """Keeps its hosts when it has ended."""
 
-    async def session(self) -> MemorySession:
-        """One that keeps the state to itself."""
-        session = await super().session()
-        session.__class__ = _Impolite
-        return session
-
-
-class _Clinging(MemorySession):
     async def aclose(self) -> None:
-        pass
+        """Nothing ends."""
 
 
-class Clinging(MemoryStore):
-    """Keeps the hosts of sessions that have ended."""
-
-    async def session(self) -> MemorySession:
-        """One that does not end."""
-        session = await super().session()
-        session.__class__ = _Clinging
-        return session
-
-
-class _Deaf(MemorySession):
-    def publish_block(self, pattern: str, until_at: float) -> None:
-        pass
-
-
-class Silent(MemoryStore):
+class Silent(MemorySession):
     """Tells nobody of a block."""
 
-    async def session(self) -> MemorySession:
-        """One that keeps it to itself."""
-        session = await super().session()
-        session.__class__ = _Deaf
-        return session
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """It is kept to itself."""
+
+
+class Invalid(MemorySession):
+    """Grants hosts by leases that are not valid."""
+
+    async def obtain(self, key: str) -> Grant:
+        """Every host is given back at once."""
+        grant = await super().obtain(key)
+        self.side.leave(key, None)
+        self.side.want(key)
+        self.send_soon()
+        return grant
+
+
+def joined_by(kind: type[MemorySession]) -> Callable[[], MemoryStore]:
+    """A store whose sessions are of a kind."""
+
+    class Store(MemoryStore):
+        async def session(self) -> MemorySession:
+            session = await super().session()
+            session.__class__ = kind
+            return session
+
+    Store.__name__ = kind.__name__
+    return Store
 
 
 class Forgotten(MemoryStore):
@@ -195,29 +187,9 @@ class Overwriting(MemoryStore):
         self._hosts.update(states)
 
 
-class _Eternal(MemorySession):
-    async def obtain(self, key: str) -> Grant:
-        grant = await super().obtain(key)
-        self.side.leave(key, None)
-        self.side.want(key)
-        self.send_soon()
-        return grant
-
-
-class Invalid(MemoryStore):
-    """Grants hosts by leases that are not valid."""
-
-    async def session(self) -> MemorySession:
-        """One that gives every host back at once."""
-        session = await super().session()
-        session.__class__ = _Eternal
-        return session
-
-
 @pytest.mark.parametrize(
     ("make_store", "complaint"),
     [
-        (Forgetful, "load_record: not what was saved last"),
         (OneForAll, "load_record: .* got the record of"),
         (Cutting, "load_record: not what was saved last"),
         (Careless, "load_host: not what was saved last"),
@@ -227,12 +199,12 @@ class Invalid(MemoryStore):
         (Sloppy, "prune: the wait of .* is lost"),
         (Thorough, "forget_record: others went, too"),
         (Generous, "obtain: not the state that was saved|news: the owner is never asked"),
-        (StateLost, "leave: not the state that was left"),
-        (Clinging, "never granted"),
-        (Silent, "publish_block: other sessions do not get the block"),
+        (joined_by(StateLost), "leave: not the state that was left"),
+        (joined_by(Clinging), "never granted"),
+        (joined_by(Silent), "publish_block: other sessions do not get the block"),
         (Forgotten, "session: it hears of no standing block"),
         (Overwriting, "save_hosts: a late batch undid"),
-        (Invalid, "obtain: the lease of a new grant is not valid"),
+        (joined_by(Invalid), "obtain: the lease of a new grant is not valid"),
     ],
 )
 async def test_what_is_wrong_is_said(

@@ -44,29 +44,20 @@ texts = st.none() | st.text(st.characters(blacklist_characters="\r\n\0", blackli
 
 
 @given(
-    st.none() | instants, instants, instants, instants, counts, counts, counts, st.none() | st.floats(0, 1e6)
-)
-def test_host_comes_back(  # noqa: PLR0917 - one for each field
-    last: float | None,
-    allowed: float,
-    at: float,
-    until: float,
-    failures: int,
-    visits: int,
-    size: int,
-    latency: float | None,
-) -> None:
-    """To the last bit, also with instants that are relative and in the past."""
-    state = HostState(
-        last_visit_at=last,
-        next_allowed_at=allowed,
-        blocked_at=at,
-        blocked_until_at=until,
-        failures=failures,
-        visits=visits,
-        bytes_read=size,
-        latency=latency,
+    st.builds(
+        HostState,
+        last_visit_at=st.none() | instants,
+        next_allowed_at=instants,
+        blocked_at=instants,
+        blocked_until_at=instants,
+        failures=counts,
+        visits=counts,
+        bytes_read=counts,
+        latency=st.none() | st.floats(0, 1e6),
     )
+)
+def test_host_comes_back(state: HostState) -> None:
+    """To the last bit, also with instants that are relative and in the past."""
     assert unpack_host(pack_host(state)) == state
     relative = moved(state, -NOW)
     assert unpack_host(pack_host(relative)) == relative
@@ -103,7 +94,6 @@ def test_host_that_was_not_written_so_is_refused(subtests: pytest.Subtests) -> N
         b"[]",
         b"{}",
         b'{"visits": 1}',
-        pack_host(STATE) + b" ",
         pack_host(STATE)[:-1] + b',"more":1}',
         pack_host(STATE).replace(b'"visits":41', b'"visits":41,"visits":42'),
         pack_host(STATE).replace(b'"visits":41', b'"visits":-1'),
@@ -112,12 +102,8 @@ def test_host_that_was_not_written_so_is_refused(subtests: pytest.Subtests) -> N
         pack_host(STATE).replace(b'"latency":0.1234567', b'"latency":1e999'),
         b"[" * 100_000,
     ]:
-        with subtests.test(packed=packed):
-            if packed == pack_host(STATE) + b" ":
-                assert unpack_host(packed) == STATE
-                return
-            with pytest.raises(FieldError):
-                unpack_host(packed)
+        with subtests.test(packed=packed), pytest.raises(FieldError):
+            unpack_host(packed)
 
 
 def _head(**changes: object) -> bytes:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores.files import ORIGIN, RECORD
+from tests.stores.files import ORIGIN, RECORD, locked
 
-from robotgate import MemoryStore, SQLiteStore, StoreError, WhenLost
+from robotgate import MemoryStore, SQLiteStore, StoreError
 from robotgate.stores.sqlite import database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -46,15 +43,6 @@ async def test_a_closed_session_obtains_nothing(store: SQLiteStore, kind: str) -
                 await session.obtain("a.example")
 
 
-async def test_error_in_the_block_closes_too(store: SQLiteStore) -> None:
-    """And comes out as it is."""
-    with pytest.raises(ZeroDivisionError):
-        async with store:
-            raise ZeroDivisionError
-    with pytest.raises(StoreError, match="closed"):
-        await store.load_record(ORIGIN)
-
-
 async def test_store_that_is_open_may_be_used_as_a_block(store: SQLiteStore) -> None:
     """Opening it twice changes nothing, and neither does closing it in between."""
     await store.open()
@@ -82,26 +70,6 @@ async def test_cancellation_while_it_opens_is_told(
     monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.2)
     async with SQLiteStore(store.path):
         pass
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), store:
-                pytest.fail("it was opened")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: SQLiteStore(path / "file" / "cache.db", when_lost=WhenLost.MEMORY),
-        lambda _: MemoryStore(),
-    ],
-    ids=["sqlite", "memory"],
-)
-async def test_block_begins_where_memory_is_enough(
-    make: Callable[[Path], SQLiteStore | MemoryStore], tmp_path: Path
-) -> None:
-    """As the operator has it: the crawl goes on by itself."""
-    (tmp_path / "file").write_bytes(b"")
-    async with make(tmp_path) as store:
-        await store.save_record(RECORD)
-        assert await store.load_record(ORIGIN) == RECORD
+    with locked(store.path), pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), store:
+            pytest.fail("it was opened")

@@ -66,45 +66,7 @@ async def test_oldest_hosts_go_first() -> None:
     assert await known(store) == {"a", "d", "e"}
 
 
-async def test_host_visited_just_now_never_goes() -> None:
-    """Its site may yet ask for a delay that counts from this visit; another gate may go by it."""
-    store = MemoryStore(max_hosts=2)
-    for number in range(100):
-        await store.save_hosts({str(number): visited(NOW + number)})
-    assert len(await known(store)) == 100
-    for number in range(100, 200):
-        await store.save_hosts({str(number): visited(NOW + LONGEST_DELAY + 200 + number)})
-    assert len(await known(store)) == 100
-    assert "0" not in await known(store)
-
-
-@pytest.mark.parametrize(
-    ("state", "until_at"),
-    [
-        (HostState(last_visit_at=NOW, next_allowed_at=NOW + 5000.0), NOW + 5000.0),
-        (HostState(last_visit_at=NOW, blocked_at=NOW, blocked_until_at=NOW + 5000.0), NOW + 5000.0),
-        (
-            HostState(last_visit_at=NOW, blocked_at=NOW, blocked_until_at=NOW + 60.0, failures=1),
-            NOW + 60.0 + FORGIVEN_AFTER,
-        ),
-    ],
-)
-async def test_host_that_must_wait_never_goes(state: HostState, until_at: float) -> None:
-    """However many come after it; when its wait is over it goes as the oldest that it is."""
-    store = MemoryStore(max_hosts=10)
-    await store.save_hosts({"owed": state})
-    at, number = NOW, 0
-    while at + 50.0 < until_at:
-        at, number = at + 50.0, number + 1
-        await store.save_hosts({str(number): visited(at)})
-        assert await store.load_host("owed") == state
-    assert len(await known(store)) <= 11 + LONGEST_DELAY / 50
-    for more in range(40):
-        await store.save_hosts({f"more{more}": visited(until_at + 50.0 * more)})
-    assert await store.load_host("owed") is None
-
-
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 async def test_nothing_that_binds_ever_goes(seed: int) -> None:
     """Whatever is visited, and blocked, in whatever order: the wait of a host that is gone was over."""
     chance = random.Random(seed)
@@ -126,8 +88,9 @@ async def test_nothing_that_binds_ever_goes(seed: int) -> None:
             found = await store.load_host(name_told)
             assert found in (None, last)
             if found is None:
-                assert max(last.next_allowed_at, last.blocked_until_at) <= at
-                assert (last.last_visit_at or 0.0) + 60.0 <= at
+                # A site may yet ask for a delay that counts from the last visit, and a block is remembered for a while.
+                assert max(last.next_allowed_at, (last.last_visit_at or 0.0) + LONGEST_DELAY) <= at
+                assert last.blocked_until_at + (FORGIVEN_AFTER if last.failures else 0.0) <= at
 
 
 async def test_pruning_goes_by_the_hour_it_is_told() -> None:
@@ -155,27 +118,6 @@ async def test_listing_goes_on_whatever_goes_meanwhile() -> None:
         await store.forget_record(origin(2))
     assert listed == [record(1), record(2), record(3)]
     assert [found async for found in store.records()] == [record(1), record(3)]
-
-
-async def test_a_thousand_gates_take_turns() -> None:
-    """Each that leaves a host while others want it is granted it again after all of them."""
-    store = MemoryStore()
-    sessions = [await store.session() for _ in range(30)]
-    order: list[int] = []
-
-    async def take(number: int) -> None:
-        for _ in range(3):
-            grant = await sessions[number].obtain("a.example")
-            assert grant.lease.is_valid()
-            assert sum(session.side.holds.get("a.example") is not None for session in sessions) == 1
-            order.append(number)
-            await asyncio.sleep(0)
-            sessions[number].leave("a.example", None)
-
-    await asyncio.gather(*map(take, range(30)))
-    assert order == [*range(30)] * 3
-    for session in sessions:
-        await session.aclose()
 
 
 async def test_owner_is_asked_once_for_each_grant() -> None:
@@ -209,10 +151,3 @@ def test_gates_of_a_loop_that_has_ended_hold_nothing() -> None:
 
     asyncio.run(begin())
     asyncio.run(go_on())
-
-
-async def test_tells_how_much_it_knows() -> None:
-    """Its repr counts its contents."""
-    store = MemoryStore()
-    await store.save_record(record(1))
-    assert repr(store) == "<MemoryStore records=1 hosts=0>"

@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from redis.asyncio import Redis
-from tests.stores.redis_parts import DAY, KEY, LEASE, NOW, RECORD, admin, becomes, fresh_prefix, run
+from tests.stores.redis_parts import (
+    DAY,
+    KEY,
+    LEASE,
+    NOW,
+    RECORD,
+    admin,
+    check_fleets,
+    fresh_prefix,
+    run,
+    visited_at,
+)
 
 from robotgate import OptionError, Origin, StoreError
-from robotgate.rules.grammar import MAX_BYTES
 from robotgate.stores import HostState
-from robotgate.stores.base import Catalogue, SharedStore
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis.messages import Keys
 from robotgate.stores.redis.store import useful_for
-from robotgate.testing import check_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
     from robotgate.sites import RobotsRecord
-    from robotgate.stores.base import Store
 
 ORIGIN: Final = RECORD.origin
 OTHER: Final = Origin("http", "a.example", 8080)
@@ -41,8 +47,10 @@ def server(every_server: RedisServer) -> RedisServer:
 
 @pytest.fixture
 async def store(server: RedisServer) -> AsyncIterator[RedisStore]:
-    """The only store of its fleet."""
-    async with RedisStore(server.url, prefix=fresh_prefix(), lease=LEASE) as store:
+    """The only store of its fleet, on a server that has run for long."""
+    prefix = fresh_prefix()
+    server.settle(prefix)
+    async with RedisStore(server.url, prefix=prefix, lease=LEASE) as store:
         yield store
 
 
@@ -50,35 +58,10 @@ async def store(server: RedisServer) -> AsyncIterator[RedisStore]:
 @pytest.mark.parametrize("given", ["url", "client", "client that decodes"])
 async def test_it_does_all_that_it_says(server: RedisServer, given: str) -> None:
     """Opened again, and beside another; however the operator's client reads replies, and that stays open."""
-    prefixes: dict[Store, str] = {}
-    fleet = fresh_prefix()
-    numbers = count()
-    async with admin(server) as client:
-        # Before, hosts may be held that a new server knows nothing of.
-        await becomes(lambda: _is_up(client))
     async with Redis.from_url(server.url, decode_responses="decodes" in given) as client:
-
-        def made(prefix: str) -> RedisStore:
-            store = RedisStore(server.url if given == "url" else client, prefix=prefix, lease=LEASE)
-            prefixes[store] = prefix
-            return store
-
-        await check_store(
-            lambda: made(f"{fleet}{next(numbers)}:"), make_another=lambda store: made(prefixes[store])
-        )
+        what = server.url if given == "url" else client
+        await check_fleets(lambda prefix: RedisStore(what, prefix=prefix, lease=LEASE), server.settle)
         assert await client.ping()
-
-
-async def _is_up(client: Redis) -> bool:
-    uptime = (await client.info("server"))["uptime_in_seconds"]
-    return int(uptime) > LEASE
-
-
-def test_it_is_what_it_says() -> None:
-    """What lists a store, and what shares it, looks for these."""
-    store = RedisStore("redis://127.0.0.1:1/0")
-    assert isinstance(store, Catalogue)
-    assert isinstance(store, SharedStore)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +81,10 @@ def test_options_without_sense(options: dict[str, object], named: str) -> None:
 
 async def test_fleets_with_other_prefixes_share_nothing(server: RedisServer) -> None:
     """Neither records, nor hosts, nor grants."""
-    one, other = (RedisStore(server.url, prefix=fresh_prefix(), lease=LEASE) for _ in range(2))
+    prefixes = fresh_prefix(), fresh_prefix()
+    for prefix in prefixes:
+        server.settle(prefix)
+    one, other = (RedisStore(server.url, prefix=prefix, lease=LEASE) for prefix in prefixes)
     async with one, other:
         await one.save_record(RECORD)
         await one.save_hosts({KEY: HostState(visits=1)})
@@ -118,6 +104,10 @@ async def test_a_store_that_was_closed_says_so(server: RedisServer) -> None:
     """And makes no connection again."""
     store = RedisStore(server.url, prefix=fresh_prefix())
     await store.save_record(RECORD)
+    session = await store.session()
+    await session.aclose()
+    with pytest.raises(StoreError, match="the session was closed"):
+        await session.obtain(KEY)
     await store.aclose()
     for use in (
         store.load_record(ORIGIN),
@@ -139,14 +129,14 @@ async def test_in_another_event_loop_it_says_so(store: RedisStore) -> None:
 
 async def test_thousands_at_once(store: RedisStore) -> None:
     """They travel together, and all arrive."""
-    names = sorted(f"h{number}.example" for number in range(3000))
+    names = sorted(f"h{number}.example" for number in range(1500))
     now = NOW()
     await store.save_hosts({name: HostState(last_visit_at=now, visits=1) for name in names})
     assert [name async for name, _ in store.hosts()] == names
     assert all(state is not None for state in await asyncio.gather(*map(store.load_host, names)))
 
 
-@pytest.mark.parametrize("skew", [-1e6, 0.0, 1e6])
+@pytest.mark.parametrize("skew", [-1e6, 1e6])
 async def test_clocks_that_differ(server: RedisServer, skew: float) -> None:
     """Machines need not agree on the time: what one saves, the other loads by its own clock, and never too early."""
 
@@ -175,23 +165,6 @@ async def test_clocks_that_differ(server: RedisServer, skew: float) -> None:
 # Records.
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        RECORD,
-        replace(RECORD, body=b"", etag=None, fetched_at=None, status=404),
-        replace(RECORD, body=bytes(range(256)) * (MAX_BYTES // 256), cause="naïve “quotes” \U0001f577\0"),
-        replace(RECORD, body=b"Disallow: /%d\n" * (MAX_BYTES // 14)),
-    ],
-    ids=["ordinary", "none", "bytes", "long"],
-)
-async def test_what_is_saved_is_loaded(store: RedisStore, record: RobotsRecord) -> None:
-    """All of it, whatever the site has put into its file."""
-    await store.save_record(record)
-    assert await store.load_record(ORIGIN) == record
-    assert await store.load_record(OTHER) is None
-
-
 async def test_an_answer_that_comes_late_replaces_no_later_one(store: RedisStore) -> None:
     """A process that was frozen while it asked has old news."""
     now = NOW()
@@ -204,7 +177,7 @@ async def test_an_answer_that_comes_late_replaces_no_later_one(store: RedisStore
     assert await store.load_record(ORIGIN) == newest
 
 
-@pytest.mark.parametrize("value", [b"\x80garbage", b"", b"{}", b'{"body_bytes": 9}\nshort'])
+@pytest.mark.parametrize("value", [b"\x80garbage", b""])
 async def test_what_cannot_be_read_counts_as_nothing_and_is_replaced(
     store: RedisStore, server: RedisServer, value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,20 +193,17 @@ async def test_what_cannot_be_read_counts_as_nothing_and_is_replaced(
     assert await store.load_record(ORIGIN) == RECORD
 
 
-@pytest.mark.parametrize("kind", ["string", "list", "hash"])
+@pytest.mark.parametrize("kind", ["string", "hash"])
 async def test_a_key_of_another_kind_harms_nobody(store: RedisStore, server: RedisServer, kind: str) -> None:
     """A record there is replaced, a host there counts as visited now; what travels with it arrives."""
     await store.save_record(replace(RECORD, origin=OTHER))
     keys = [store._keys.named("robots", ORIGIN.text), store._keys.named("host", KEY)]
     async with admin(server) as client:
         for key in keys:
-            match kind:
-                case "string":
-                    await client.set(key, b"another program's")
-                case "list":
-                    await client.rpush(key, b"another program's")
-                case "hash":
-                    await client.hset(key, mapping={"field": b"another program's"})
+            if kind == "string":
+                await client.set(key, b"another program's")
+            else:
+                await client.hset(key, mapping={"field": b"another program's"})
     loaded, other = await asyncio.gather(store.load_record(ORIGIN), store.load_record(OTHER))
     assert loaded is None
     assert other is not None
@@ -241,9 +211,7 @@ async def test_a_key_of_another_kind_harms_nobody(store: RedisStore, server: Red
     assert await store.load_record(ORIGIN) == RECORD
     asked_at = NOW()
     grant = await asyncio.wait_for((await store.session()).obtain(KEY), 60)
-    assert grant.state is not None
-    assert grant.state.last_visit_at is not None
-    assert grant.state.last_visit_at >= asked_at
+    assert visited_at(grant) >= asked_at
 
 
 @pytest.mark.parametrize("name", ["epoch", "serial", "sessions", "blocks"])
@@ -321,15 +289,8 @@ async def test_calls_of_one_tick_travel_together(store: RedisStore, server: Redi
 
 ODD_PREFIXES: Final = ("", "*", "a[b]?\\^-", "{7}:", "ü\ud800:", "x{1}:robots:")
 ODD_KEYS: Final = (
-    "a.example",
-    "*",
-    "a}:host:b",
-    "{1}:host:c",
-    "https://a.example",
-    "\ud800",
-    "ü ",
-    "[x]",
-    "%41",
+    *("a.example", "*", "a}:host:b", "{1}:host:c", "https://a.example"),
+    *("\ud800", "ü ", "[x]", "%41"),
 )
 
 

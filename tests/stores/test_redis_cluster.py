@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from redis.crc import key_slot
 from tests.redis_cluster import redis_cluster
-from tests.stores.redis_parts import LEASE, becomes, fresh_prefix, worker
+from tests.stores.redis_parts import LEASE, becomes, check_fleets, worker
 
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis.messages import Keys
 from robotgate.stores.redis.store import TAGS
-from robotgate.testing import check_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from tests.redis_cluster import RedisCluster
 
-    from robotgate.stores.base import Store
 
 PREFIX: Final = "robotgate:"
 KEYS: Final = Keys(PREFIX, TAGS)
@@ -50,18 +47,7 @@ def hosts_on(cluster: RedisCluster, node: int) -> list[str]:
 @pytest.mark.slow
 async def test_it_does_all_that_it_says(cluster: RedisCluster) -> None:
     """As on a single server."""
-    prefixes: dict[Store, str] = {}
-    fleet = fresh_prefix()
-    numbers = count()
-
-    def made(prefix: str) -> RedisStore:
-        store = RedisStore(cluster.url, prefix=prefix, lease=LEASE)
-        prefixes[store] = prefix
-        return store
-
-    await check_store(
-        lambda: made(f"{fleet}{next(numbers)}:"), make_another=lambda store: made(prefixes[store])
-    )
+    await check_fleets(lambda prefix: RedisStore(cluster.url, prefix=prefix, lease=LEASE))
 
 
 @pytest.mark.slow

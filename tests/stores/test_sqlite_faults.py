@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
+from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, locked, rows
 from tests.waiting import until
 
 from robotgate import Origin, SQLiteStore, StoreError, WhenLost
@@ -28,7 +27,6 @@ from robotgate.stores import HostState, Lost, OperatorBlock, Recovered
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite import database
 from robotgate.stores.sqlite import store as sqlite_store
-from robotgate.stores.sqlite.database import explained
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -43,6 +41,7 @@ def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are not waited for, and a lost file is tried again soon."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
     monkeypatch.setattr(database, "RETRY_DELAY", 0.001)
+    monkeypatch.setattr(database, "LOOK_PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -60,15 +59,6 @@ async def store(path: Path) -> AsyncIterator[SQLiteStore]:
     """It, opened, in the mode that raises."""
     async with SQLiteStore(path, clock=HandClock()) as store:
         yield store
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Another program has the whole file for itself."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        yield
-        other.execute("ROLLBACK")
 
 
 async def refuses(store: SQLiteStore, message: str) -> None:
@@ -123,21 +113,19 @@ async def test_cancelled_reader_of_a_file_that_fails(store: SQLiteStore) -> None
     assert problems == []
 
 
-async def test_full_disk(store: SQLiteStore) -> None:
-    """SQLite's own SQLITE_FULL, from a bound on its pages."""
-    (pages,) = rows(store.path, "PRAGMA page_count")[0]
-
-    def bound(there: sqlite3.Connection, _: object) -> None:
-        there.execute(f"PRAGMA max_page_count = {pages}")
-
-    big = [
-        replace(RECORD, origin=Origin("http", f"{n}.example", 80), body=os.urandom(50_000)) for n in range(3)
-    ]
-    await store._do(bound)
-    with pytest.raises(StoreError, match=r"the disk is full \(.*\); free some space"):
-        await store.save_record(big[0])
-    # The connection was given up, and its bound with it.
-    await store.save_record(big[1])
+@pytest.mark.parametrize(
+    ("pragma", "message"),
+    [
+        ("max_page_count = 1", r"the disk is full \(.*\); free some space"),
+        ("query_only = ON", "it cannot be written .*; make the file and its directory writable"),
+    ],
+    ids=["full", "read-only"],
+)
+async def test_refusals_of_sqlite(store: SQLiteStore, pragma: str, message: str) -> None:
+    """SQLITE_FULL and SQLITE_READONLY, whoever runs the test. The connection is given up, and what bound it."""
+    await store._do(lambda connection, _: connection.execute(f"PRAGMA {pragma}").fetchall())
+    with pytest.raises(StoreError, match=message):
+        await store.save_record(replace(RECORD, body=os.urandom(50_000)))
     await works(store)
 
 
@@ -155,17 +143,6 @@ def full_disk(size: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-
-
-@posix
-async def test_full_disk_of_the_system(store: SQLiteStore) -> None:
-    """The system's own refusal: no file of this process may grow any more."""
-    with (
-        full_disk(8192),
-        pytest.raises(StoreError, match=r"the disk is full|reading or writing failed"),
-    ):
-        await store.save_record(replace(RECORD, body=os.urandom(200_000)))
-    await works(store)
 
 
 @posix
@@ -194,29 +171,12 @@ async def test_full_disk_spoils_no_file(
         await works(store)
 
 
-@pytest.mark.parametrize("when_lost", WhenLost)
-async def test_system_that_opens_nothing(
-    path: Path, when_lost: WhenLost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where memory cannot be used in place of the file, either, that is an error of the file, too."""
-
-    def refuse(*_: object, **__: object) -> sqlite3.Connection:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    async with SQLiteStore(path, when_lost=when_lost, clock=HandClock()) as store:
-        away = path.rename(path.with_name("away"))
-        with monkeypatch.context() as patched:
-            patched.setattr(sqlite3, "connect", refuse)
-            await refuses(store, "No space left on device.*; free some space")
-        away.replace(path)
-        await works(store)
-
-
 @posix
+@pytest.mark.parametrize("step", [12_288, pytest.param(4096, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("when_lost", WhenLost)
-async def test_full_disk_at_the_beginning(tmp_path: Path, when_lost: WhenLost) -> None:
+async def test_full_disk_at_the_beginning(tmp_path: Path, when_lost: WhenLost, step: int) -> None:
     """A file that could not be made, or only a part of it, is made once the disk has room: by whoever comes next."""
-    for size in range(0, 60_000, 4096):
+    for size in range(0, 60_000, step):
         path = tmp_path / f"{size}.db"
         store = SQLiteStore(path, when_lost=when_lost)
         with full_disk(size), suppress(StoreError) if when_lost is WhenLost.RAISE else nullcontext():
@@ -226,41 +186,6 @@ async def test_full_disk_at_the_beginning(tmp_path: Path, when_lost: WhenLost) -
         await store.aclose()
         async with SQLiteStore(path, clock=HandClock()) as store:
             await works(store)
-
-
-async def test_not_writable(store: SQLiteStore) -> None:
-    """A connection that may only read gets SQLite's SQLITE_READONLY, whoever runs the test."""
-
-    def make_read_only(there: sqlite3.Connection, _: object) -> None:
-        there.execute("PRAGMA query_only = ON")
-
-    await store._do(make_read_only)
-    with pytest.raises(
-        StoreError, match=r"it cannot be written .*; make the file and its directory writable"
-    ):
-        await store.save_record(RECORD)
-    await works(store)
-
-
-async def test_damage(path: Path) -> None:
-    """A database whose pages are not what they should be."""
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * (path.stat().st_size - 4096))
-    with pytest.raises(StoreError, match=r"it is damaged \(.*\); delete it"):
-        async with SQLiteStore(path) as store:
-            await store.load_host(HOST)
-    path.unlink()
-    async with SQLiteStore(path, clock=HandClock()) as store:
-        await works(store)
-
-
-async def test_newer_tables(path: Path) -> None:
-    """What a newer robotgate wrote is not touched."""
-    change(path, "PRAGMA user_version = 7")
-    before = path.read_bytes()
-    await refused(path, r"it was written by a newer robotgate \(version 7 .* knows 3\); upgrade robotgate")
-    assert path.read_bytes() == before
 
 
 async def refused(path: Path, cause: str) -> None:
@@ -284,32 +209,35 @@ def look(path: Path) -> dict[str, tuple[int, float, bytes]]:
     }
 
 
+ANOTHERS: Final = "it is another program's database; name another file"
+NEWER: Final = r"it was written by a newer robotgate \(version 7 .* knows 3\); upgrade robotgate"
+
+
 @posix
 @pytest.mark.parametrize(
-    "statements",
+    ("statements", "cause"),
     [
-        ["CREATE TABLE notes (text)"],
-        ["PRAGMA application_id = 77", "CREATE TABLE notes (text)"],
-        ["PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)"],
-        ["PRAGMA user_version = 3"],
+        (["CREATE TABLE notes (text)"], ANOTHERS),
+        (["PRAGMA application_id = 77", "CREATE TABLE notes (text)"], ANOTHERS),
+        (["PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)"], ANOTHERS),
+        (["PRAGMA user_version = 3"], ANOTHERS),
+        ([f"PRAGMA application_id = {database.APPLICATION_ID}", "PRAGMA user_version = 7"], NEWER),
     ],
 )
-async def test_refused_database_of_another_program_is_left_as_it_is(
-    tmp_path: Path, statements: list[str]
-) -> None:
-    """Whether it says whose it is or not: to its mode, its journal, and its last byte."""
+async def test_refused_database_is_left_as_it_is(tmp_path: Path, statements: list[str], cause: str) -> None:
+    """Another program's, whether it says so or not, or a newer robotgate's: to its mode, its journal, its last byte."""
     path = tmp_path / "site.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
-        for statement in statements:
-            theirs.execute(statement).fetchall()
+    theirs = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        theirs.execute(statement).fetchall()
+    # While they use it, and after that.
+    for is_used in (True, False):
+        if not is_used:
+            theirs.close()
         path.chmod(0o644)
         before = look(path)
-        await refused(path, "it is another program's database; name another file")
+        await refused(path, cause)
         assert look(path) == before
-    path.chmod(0o644)
-    before = look(path)
-    await refused(path, "it is another program's database; name another file")
-    assert look(path) == before
 
 
 @posix
@@ -331,15 +259,11 @@ async def test_refused_file_of_another_kind_is_left_as_it_is(tmp_path: Path, con
 async def test_refuses_what_is_no_plain_file(tmp_path: Path) -> None:
     """By what it is: a directory, a pipe, whose opening would never end, a socket, a device."""
     (tmp_path / "directory").mkdir()
-    await refused(
-        tmp_path / "directory", "directory is a link, or no plain file; name the file itself, or another"
-    )
     os.mkfifo(tmp_path / "pipe")
-    await refused(tmp_path / "pipe", "pipe is a link, or no plain file")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
-        await refused(tmp_path / "socket", "socket is a link, or no plain file")
-    await refused(Path("/dev/null"), "null is a link, or no plain file")
+        for path in (*tmp_path.iterdir(), Path("/dev/null")):
+            await refused(path, f"{path.name} is a link, or no plain file; name the file itself, or another")
     assert stat.S_IMODE(Path("/dev/null").stat().st_mode) == 0o666
 
 
@@ -446,13 +370,8 @@ async def test_a_process_that_made_the_file_was_killed(tmp_path: Path) -> None:
             copy.chmod(0o600)
     assert left.stat().st_size
 
-    store = SQLiteStore(left)
-    await store.open()
-    try:
-        await store.save_hosts({"a.example": HostState(visits=7)})
-        assert await store.load_host("a.example") == HostState(visits=7)
-    finally:
-        await store.aclose()
+    async with SQLiteStore(left, clock=HandClock()) as store:
+        await works(store)
 
 
 async def test_many_make_the_same_file_at_the_same_moment(
@@ -555,15 +474,8 @@ async def test_one_failed_beat_does_not_end_all_further_ones(
             await asyncio.sleep(0.3)
         ((before,),) = rows(path, f"SELECT seen_at FROM sessions WHERE id = '{session.side.name}'")
         assert isinstance(before, float)
-        await until(
-            lambda: (
-                rows(
-                    path,
-                    f"SELECT seen_at > {before + 0.2} FROM sessions WHERE id = '{session.side.name}'",
-                )
-                == [(1,)]
-            )
-        )
+        later = f"SELECT seen_at > {before + 0.2} FROM sessions WHERE id = '{session.side.name}'"
+        await until(lambda: rows(path, later) == [(1,)])
         assert grant.lease.is_valid()
         await until(lambda: other._database.lost is None)
         waiter = asyncio.create_task(neighbour.obtain("long.example"))
@@ -572,64 +484,20 @@ async def test_one_failed_beat_does_not_end_all_further_ones(
         session.leave("long.example", None)
         async with asyncio.timeout(60):
             await waiter
-        await session.aclose()
-        await neighbour.aclose()
 
 
-class Machine:
-    """The clock of leases, which is set forward as when the machine was suspended, or the processes did not run."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.slept = 0.0
-        monkeypatch.setattr("robotgate.stores.sqlite.tables.uptime", lambda: uptime() + self.slept)
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """That of all stores of a test."""
-    return Machine(monkeypatch)
-
-
-async def test_session_that_was_not_heard_of_loses_its_hosts(path: Path, machine: Machine) -> None:
-    """A loop that stood still for longer than the lease starts nothing under its old grants; its hosts count as visited
-    when its session ended, and it gets them again in its turn.
-    """
-    async with SQLiteStore(path, clock=HandClock()) as store, SQLiteStore(path, clock=HandClock()) as other:
-        session, neighbour = await store.session(), await other.session()
-        grant = await session.obtain("a.example")
-        assert grant.lease.is_valid()
-        session._task.cancel()  # type: ignore[union-attr]
-        machine.slept += 12
-        await neighbour.obtain("b.example")
-        assert grant.lease.is_valid()
-        machine.slept += 5
-        assert not grant.lease.is_valid()
-        machine.slept += 4
-        async with asyncio.timeout(60):
-            granted = await neighbour.obtain("a.example")
-        assert granted.state is not None
-        assert granted.state.last_visit_at == pytest.approx(NOW - 1.0, abs=0.9)
-        session._task = asyncio.create_task(session._run())
-        again = asyncio.create_task(session.obtain("a.example"))
-        await asyncio.sleep(0.1)
-        assert not again.done()
-        neighbour.leave("a.example", HostState(last_visit_at=NOW + 21))
-        async with asyncio.timeout(60):
-            assert (await again).state == HostState(last_visit_at=NOW + 21)
-        assert not grant.lease.is_valid()
-        await session.aclose()
-        await neighbour.aclose()
-
-
-async def test_session_that_slept_keeps_hosts_that_nobody_took(path: Path, machine: Machine) -> None:
+async def test_session_that_slept_keeps_hosts_that_nobody_took(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its old grants hold again once the file has said so, and not before."""
+    slept = 0
+    monkeypatch.setattr("robotgate.stores.sqlite.tables.uptime", lambda: uptime() + slept)
     async with SQLiteStore(path) as store:
         session = await store.session()
         grant = await session.obtain("a.example")
-        machine.slept += 17
+        slept = 17
         assert not grant.lease.is_valid()
         await until(grant.lease.is_valid)
-        await session.aclose()
 
 
 async def test_blocks_that_cannot_be_told_are_told_later(path: Path) -> None:
@@ -644,8 +512,6 @@ async def test_blocks_that_cannot_be_told_are_told_later(path: Path) -> None:
         async with asyncio.timeout(60):
             while not any(isinstance(news, OperatorBlock) and news.until_at > NOW for news in heard):
                 heard += await neighbour.news()
-        await session.aclose()
-        await neighbour.aclose()
 
 
 # Memory alone.
@@ -680,14 +546,6 @@ async def test_goes_on_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -
         record = await store.load_record(ORIGIN)
         assert record is not None
         assert record.body == b"meanwhile"
-        await session.aclose()
-
-
-async def test_first_question_that_the_file_does_not_answer(path: Path) -> None:
-    """The host counts as visited: nobody knows whether it was."""
-    async with SQLiteStore(path, when_lost=WhenLost.MEMORY, clock=HandClock()) as store:
-        store.path.parent.rename(path.parent.with_name("away"))
-        assert await store.load_host("other.example") == HostState(last_visit_at=NOW)
 
 
 async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -709,8 +567,6 @@ async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.L
             assert held.lease.is_valid()
         assert (await asyncio.wait_for(waiter, 60)).lease.is_valid()
         assert "Hosts that others may hold wait until the file works again" in caplog.text
-        await session.aclose()
-        await neighbour.aclose()
 
 
 async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -723,7 +579,6 @@ async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
             await store.save_record(replace(RECORD, origin=Origin("http", f"{number}.example", 80)))
         assert await store.load_record(Origin("http", "299.example", 80)) is not None
         assert await store.load_record(Origin("http", "0.example", 80)) is None, "records are bounded"
-        await session.aclose()
     (warning,) = caplog.records
     assert warning.message.endswith("Memory is used until the file works again; nothing is saved before")
 
@@ -746,9 +601,7 @@ async def test_same_fault_warns_once(path: Path, caplog: pytest.LogCaptureFixtur
             with locked(path):
                 await store.save_hosts({HOST: STATE})
             await store.prune(now=NOW)
-    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "WARNING"
-    ] * 2
+    assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 2
 
 
 async def test_closing_a_file_that_is_lost_says_so(path: Path) -> None:
@@ -767,40 +620,3 @@ async def test_closing_a_file_that_is_lost_says_so(path: Path) -> None:
         await asyncio.sleep(0.1)
         assert not waiter.done(), "the process still runs, so its session may"
         waiter.cancel()
-        await other.aclose()
-
-
-# The words.
-
-
-@pytest.mark.parametrize(
-    ("number", "remedy"),
-    [
-        (errno.ENOENT, "check that its directory exists"),
-        (errno.ENOTDIR, "check that its directory exists"),
-        (errno.ENOSPC, "free some space"),
-        (errno.EROFS, "make the file and its directory writable"),
-        (errno.EACCES, "make the file and its directory writable"),
-        (errno.EPERM, "make the file and its directory writable"),
-        (errno.EMFILE, "let this program open fewer files at once, or more (ulimit -n)"),
-        (errno.EIO, "check the disk"),
-        (errno.ELOOP, "close other programs that use it, check the disk, or name another file"),
-    ],
-)
-def test_remedy_for_what_the_system_says(number: int, remedy: str) -> None:
-    """One that helps, for what is usual; one to begin with, for the rest."""
-    error = explained(Path("cache.db"), OSError(number, os.strerror(number)))
-    assert str(error) == f"cache.db: it cannot be opened ({os.strerror(number)}); {remedy}"
-
-
-def test_remedy_for_what_was_not_foreseen() -> None:
-    """There is something to try all the same."""
-    with (
-        closing(sqlite3.connect(":memory:")) as connection,
-        pytest.raises(sqlite3.OperationalError) as caught,
-    ):
-        connection.execute("SELECT missing")
-    assert str(explained(Path("cache.db"), caught.value)) == (
-        "cache.db: SQLite failed (no such column: missing); "
-        "close other programs that use it, check the disk, or name another file"
-    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from tests.stores.files import locked
 from tests.waiting import until
 
-from robotgate import HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate import RobotGate, SQLiteStore, StoreError, WhenLost
 from robotgate.sites import HostAccess
 from robotgate.stores.sqlite import database
 
@@ -26,22 +25,6 @@ if TYPE_CHECKING:
 ROBOTS = "http://a.example/robots.txt"
 PAGE = "http://a.example/page"
 DELAY = 0.3
-
-
-async def test_restart_fetches_nothing_again_and_keeps_the_delay(
-    web: Web, open_gate: OpenGate, tmp_path: Path
-) -> None:
-    """The second gate asks for no robots.txt, and comes no sooner than the first would have."""
-    web.serve(ROBOTS, "User-agent: *\nDisallow: /private\n")
-    for _ in range(3):
-        store = SQLiteStore(tmp_path / "cache.db")
-        gate = await open_gate(store=store, delay=DELAY)
-        await gate.fetch(PAGE)
-        assert not await gate.allowed("http://a.example/private")
-        await gate.aclose()
-        await store.aclose()
-    assert web.urls == [ROBOTS, PAGE, PAGE, PAGE]
-    assert min(web.gaps("a.example")) >= DELAY
 
 
 async def test_known_host_has_what_the_file_knows(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
@@ -109,24 +92,6 @@ async def test_restart_within_a_crawl_delay(web: Web, tmp_path: Path) -> None:
     assert min(web.gaps("a.example")) >= 0.5
 
 
-async def test_block_outlives_the_process(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
-    """A server that asked for an hour is left alone for it, whoever asks."""
-    web.serve(PAGE, status=503, headers={"Retry-After": "3600"})
-    store = SQLiteStore(tmp_path / "cache.db")
-    gate = await open_gate(store=store)
-    await gate.fetch(PAGE)
-    await gate.aclose()
-    await store.aclose()
-    store = SQLiteStore(tmp_path / "cache.db")
-    gate = await open_gate(store=store)
-    with pytest.raises(HostUnavailableError) as raised:
-        await gate.fetch(PAGE)
-    assert raised.value.retry_after == pytest.approx(3600, abs=10)
-    await gate.aclose()
-    await store.aclose()
-    assert web.count(PAGE) == 1
-
-
 @pytest.mark.parametrize("when_lost", WhenLost)
 async def test_crawl_goes_on_once_the_file_is_back(
     web: Web, open_gate: OpenGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when_lost: WhenLost
@@ -138,8 +103,7 @@ async def test_crawl_goes_on_once_the_file_is_back(
     store = SQLiteStore(tmp_path / "cache.db", when_lost=when_lost)
     gate = await open_gate(store=store, delay=DELAY)
     await gate.fetch(PAGE)
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with locked(store.path):
         if when_lost is WhenLost.RAISE:
             with pytest.raises(StoreError, match="another program keeps it locked"):
                 await gate.fetch("http://b.example/page")
@@ -148,7 +112,6 @@ async def test_crawl_goes_on_once_the_file_is_back(
             await gate.fetch(PAGE)
             await gate.fetch("http://b.example/page")
             await gate.fetch("http://b.example/page")
-        other.execute("ROLLBACK")
     await until(lambda: store._database.lost is None)
     await gate.fetch(PAGE)
     assert web.count(ROBOTS) == 1
