@@ -190,6 +190,7 @@ def test_prose_has_no_figures_of_its_own() -> None:
     assert {*MEASURED.findall(prose), *SHARE.findall(prose)} <= SETTINGS
 
 
+@pytest.mark.slow
 def test_a_plot_has_its_figures(tmp_path: Path) -> None:
     """Names and medians, as its table has them; it is drawn alike twice, and is stale once the report is another."""
     pytest.importorskip("matplotlib")

@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from click.testing import CliRunner
-from tests.redis_server import RedisServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import Origin, SQLiteStore, SystemClock
+from robotgate import Origin, SQLiteStore
 from robotgate.cli.app import robotgate
 from robotgate.cli.cache import host_line, record_line
 from robotgate.cli.common import stated_store
-from robotgate.gate_options import open_store
 from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
 
@@ -39,20 +37,17 @@ RECORD: Final = RobotsRecord(
 HOST: Final = HostState()
 
 
-@pytest.mark.parametrize("is_in_server", [False, True], ids=["file", "server"])
-def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_server: bool) -> None:
+async def keep(path: str) -> None:
+    """A store that has one record."""
+    async with SQLiteStore(path) as store:
+        await store.save_record(RECORD)
+
+
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each as it stands there, one after the other; but that the one that asks a site is given one of ours."""
     monkeypatch.chdir(tmp_path)
-    with RedisServer(tmp_path) if is_in_server else nullcontext() as server:
-        store = str(tmp_path / "cache.db") if server is None else server.url
-        if server is not None:
-            server.settle()
-        asyncio.run(_keep(store))
-        _run_commands(store)
-    assert (tmp_path / "sites.jsonl").exists()
-
-
-def _run_commands(store: str) -> None:
+    store = str(tmp_path / "cache.db")
+    asyncio.run(keep(store))
     with serving() as (site, asked):
         for command in COMMANDS:
             program, *arguments = shlex.split(command)
@@ -64,6 +59,7 @@ def _run_commands(store: str) -> None:
             assert program == "robotgate"
             assert ended.exit_code == 0, ended.output
     assert asked == ["/robots.txt"]
+    assert (tmp_path / "sites.jsonl").exists()
 
 
 @contextmanager
@@ -133,9 +129,3 @@ def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place() == Path("/var/cache/somebody/robotgate/cache.db")
     assert "$XDG_CACHE_HOME/robotgate/cache.db" in PAGE
     assert "~/.cache/robotgate/cache.db" in PAGE
-
-
-async def _keep(path: str) -> None:
-    store = open_store(path, clock=SystemClock())
-    await store.save_record(RECORD)
-    await store.aclose()

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.documents import ANY_FENCE, FENCE, PAGES, Block, blocks_of, is_ours, is_there, name_of
 from tests.offline_web import offline_web
-from tests.test_readme import ROOT
 
 from robotgate.demo.command import DEFAULT_PORT, greeting
 from robotgate.demo.sites import draw_plan
@@ -131,14 +130,6 @@ def test_every_block_has_somebody_who_runs_it(path: Path) -> None:
         if block.is_program:
             assert following is not None, where
             assert following.is_played, where
-
-
-@pytest.mark.parametrize("page", CLAIMED)
-def test_who_claims_a_block_knows_the_page(page: str) -> None:
-    """The file that is named is there, and it reads that page."""
-    for claim in CLAIMED[page]:
-        text = (ROOT / claim.by).read_text(encoding="utf-8")
-        assert page.rpartition("/")[2] in text
 
 
 @pytest.mark.parametrize("path", WITH_SNIPPETS)

@@ -50,6 +50,7 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert ended.exit_code == (1 if arguments[0] == "check" else 0), ended.output
 
 
+@pytest.mark.slow
 async def test_spider_of_the_readme_crawls(tmp_path: Path) -> None:
     """As it stands: it fetches what it may, and says which line forbids the rest."""
     (program,) = (block for block in blocks_of(README) if block.is_program)

@@ -15,15 +15,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
-from redis.asyncio.sentinel import Sentinel
 from tests.redis_server import RedisServer
 from tests.stores.redis_parts import COMMANDS
 from tests.test_readme import ROOT, blocks
 
 from robotgate import Origin
-from robotgate.stores.grants import BEAT, EXPIRY, LEASE
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis.store import TAGS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -126,16 +123,6 @@ def test_options_are_those_of_the_store() -> None:
             assert default == ("none" if value is None else f"`{str(value)!r}`"), name
 
 
-async def test_a_client_of_sentinels_is_taken() -> None:
-    """As the page says it is made; nothing is asked of it yet."""
-    code = 'redis.asyncio.sentinel.Sentinel(…).master_for("crawl", socket_timeout=5)'
-    assert f"`{code}`" in PAGE
-    sentinel = Sentinel([("sentinel-1.internal", 26379)])  # type: ignore[no-untyped-call]
-    client = sentinel.master_for("crawl", socket_timeout=5)
-    await RedisStore(client, prefix="examplebot:").aclose()
-    await client.aclose()
-
-
 @pytest.mark.slow
 async def test_the_user_of_the_acl_can_crawl(server: RedisServer) -> None:
     """Two workers, records, grants, listings, blocks: the server refuses nothing, and notes no refusal."""
@@ -181,12 +168,3 @@ async def test_connections_of_a_worker(server: RedisServer) -> None:
         await asyncio.gather(*records, *hosts)
         names = [client["name"] for client in await admin.client_list()]
     assert len(names) - names.count("admin") <= 2
-
-
-def test_the_figures_are_those_of_the_code() -> None:
-    """Seconds and shares of a lease, and the hash tags of a cluster."""
-    page = " ".join(PAGE.split())
-    assert (BEAT, LEASE, EXPIRY) == (4.0, 16.0, 20.0)
-    assert "every fifth of `lease`, that is every 4 s" in page
-    assert "four fifths of `lease` (16 s)" in page
-    assert f"over {TAGS} hash tags" in page

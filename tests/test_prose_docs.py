@@ -1,4 +1,4 @@
-"""Pages without programs: the names in them exist, and decisions are short."""
+"""Pages without programs: the names in them exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ CODE: Final = re.compile(r"`([^`\n]+)`")
 OF_GATE: Final = re.compile(r"\bgate\.(\w+)")
 OPTION: Final = re.compile(r"^(\w+)=")
 PLACE: Final = re.compile(r"\b(?:pace|rules|sites|stores|web)/\w*")
-TERM: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 PROSE: Final = (
     "design",
     "faq",
@@ -58,15 +57,3 @@ def test_modules_on_the_page_about_the_design_exist() -> None:
     assert [
         place for place in places if not ((PACKAGE / place).is_dir() or (PACKAGE / f"{place}.py").is_file())
     ] == []
-
-
-def test_decisions_are_short() -> None:
-    """At most 250 words each."""
-    _, *sections = (DOCS / "decisions.md").read_text(encoding="utf-8").split("\n## ")
-    assert [section.partition("\n")[0] for section in sections if len(section.split()) > 250] == []
-
-
-def test_words_of_the_glossary_are_in_order() -> None:
-    """So that each can be found, and linked to."""
-    terms = [term.lower() for term in TERM.findall((DOCS / "glossary.md").read_text(encoding="utf-8"))]
-    assert terms == sorted(set(terms))

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web
@@ -47,20 +47,6 @@ def run(*arguments: str, stdin: bytes = b"") -> Result:
     ended = CliRunner(env={"ROBOTGATE_CONTACT": None}).invoke(robotgate, arguments, input=stdin)
     assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
     return Result(ended.exit_code, ended.stdout, ended.stderr)
-
-
-class Program(Protocol):
-    """Runs ``python -m robotgate`` in a process of its own."""
-
-    async def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
-        """Run it to its end."""
-        ...
-
-    async def start(
-        self, *arguments: str, stdout: int = asyncio.subprocess.PIPE
-    ) -> asyncio.subprocess.Process:
-        """Start it."""
-        ...
 
 
 @dataclass(slots=True)
@@ -104,23 +90,23 @@ class LocalSite:
         return web.Response(text="hello")
 
 
-class _Module:
+class Program:
+    """Runs ``python -m robotgate.cli`` in a process of its own."""
+
     async def start(
         self, *arguments: str, stdout: int = asyncio.subprocess.PIPE
     ) -> asyncio.subprocess.Process:
+        """Start it."""
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-m", "robotgate", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=stdout,
             stderr=asyncio.subprocess.PIPE,
-            env={
-                name: value
-                for name, value in os.environ.items()
-                if name not in {"ROBOTGATE_CONTACT", "COLUMNS"}
-            },
+            env={name: os.environ[name] for name in os.environ.keys() - {"ROBOTGATE_CONTACT", "COLUMNS"}},
         )
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
+        """Run it to its end."""
         process = await self.start(*arguments)
         out, err = await process.communicate(stdin)
         assert process.returncode is not None
@@ -142,7 +128,7 @@ def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def program() -> Program:
     """The program under test."""
-    return _Module()
+    return Program()
 
 
 @pytest.fixture

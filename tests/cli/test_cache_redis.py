@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from redis import Redis
@@ -13,7 +13,6 @@ from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import cache, record
 from tests.redis_server import RedisServer
 
-from robotgate import RobotGate
 from robotgate.stores import HostState
 from robotgate.stores.redis import RedisStore
 
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.cli.conftest import LocalSite, Program
+    from tests.cli.conftest import LocalSite
 
     from robotgate.sites import RobotsRecord
-
-SECRET: Final = "open-sesame"
 
 
 @pytest.fixture
@@ -55,64 +52,6 @@ def keep(url: str, records: Iterable[RobotsRecord] = (), **hosts: HostState) -> 
     asyncio.run(save())
 
 
-def test_the_list_has_every_origin_and_every_host(url: str) -> None:
-    """As that of a file has."""
-    now = time.time()
-    keep(
-        url,
-        [record("https://a.example"), record("https://c.example:8443", body=b"User-agent: *\nDisallow: /\n")],
-        a_example=HostState(last_visit_at=now, next_allowed_at=now + 3605.5, visits=12),
-        b_example=HostState(last_visit_at=now - 99, next_allowed_at=now - 98, visits=1),
-    )
-
-    status, out = cache(url, "ls")
-
-    assert status == 0
-    assert [line.split("\t") for line in out.splitlines()[1:]] == [
-        ["https://a.example", "controlled", "1m ago", "23h", "12", "in 1h"],
-        ["b.example", "-", "-", "-", "1", "now"],
-        ["https://c.example:8443", "excluded", "1m ago", "23h", "-", "-"],
-    ]
-
-
-def test_an_empty_server_is_an_empty_store(url: str) -> None:
-    """It need not be created first."""
-    status, out = cache(url, "ls", "--json")
-
-    assert (status, out) == (0, "")
-    assert cache(url, "show", "a.example") == (1, "nothing is stored about a.example\n")
-
-
-def test_a_host_is_shown_whole(url: str) -> None:
-    """Every origin of it, and its pace."""
-    keep(
-        url,
-        [record("https://a.example", etag='"x"'), record("http://a.example"), record("http://b.a.example")],
-        a_example=HostState(visits=1234, bytes_read=56789),
-    )
-
-    status, out = cache(url, "show", "a.example")
-
-    assert status == 0
-    for told in (
-        "https://a.example  controlled",
-        "http://a.example  controlled",
-        "  visits        1,234\n  read          56,789 bytes",
-        '"x"',
-    ):
-        assert told in out
-    assert "b.a.example" not in out
-
-
-def test_a_refresh_is_stored(site: LocalSite, url: str) -> None:
-    """The next program does not ask the site again."""
-    options = ("--contact", CONTACT, "--allow-private-addresses")
-
-    assert cache(url, "refresh", site.base, *options) == (0, f"{site.base}  read, status 200\n")
-    assert run("check", *options, "--store", url, f"{site.base}/private/1").status == 1
-    assert site.asked == {"/robots.txt": 1}
-
-
 def test_forgetting_keeps_an_unserved_wait(url: str) -> None:
     """As in a file, with a note about running processes of the fleet."""
     wait = HostState(next_allowed_at=time.time() + 3600, visits=1)
@@ -127,24 +66,6 @@ def test_forgetting_keeps_an_unserved_wait(url: str) -> None:
     status, out = cache(url, "forget", "a.example", "--pace")
     assert (status, "removed the pace of a.example" in out) == (0, True)
     assert cache(url, "forget", "a.example")[0] == 1
-
-
-def test_why_tells_of_a_block_of_the_fleet(url: str) -> None:
-    """What `gate.block` said at one process is in the server for all."""
-
-    async def block() -> None:
-        async with (
-            RedisStore(url) as store,
-            RobotGate("ExampleBot/1.0", contact=CONTACT, store=store) as gate,
-        ):
-            gate.block("*.a.example")
-
-    asyncio.run(block())
-
-    ended = run("why", "https://www.a.example/", "--store", url)
-    assert ended.status == 0
-    assert "  blocked       by the crawler's operator, until it is lifted" in ended.out
-    assert run("why", "https://b.example/", "--store", url).status == 1
 
 
 def test_a_server_prunes_itself(url: str) -> None:
@@ -179,33 +100,48 @@ def test_what_is_exported_is_imported(url: str, tmp_path: Path) -> None:
     assert next_at <= again[2]["next_allowed_at"] < next_at + 0.1
 
 
-async def test_a_server_that_is_away_is_one_line(program: Program, tmp_path: Path) -> None:
+def test_what_is_stored_is_listed_and_shown(site: LocalSite, url: str) -> None:
+    """As from a file; an empty server is an empty store; a refresh is known to the next program."""
+    options = ("--contact", CONTACT, "--allow-private-addresses")
+    assert cache(url, "ls", "--json") == (0, "")
+    assert cache(url, "show", "a.example") == (1, "nothing is stored about a.example\n")
+    assert cache(url, "refresh", site.base, *options) == (0, f"{site.base}  read, status 200\n")
+    assert run("check", *options, "--store", url, f"{site.base}/private/1").status == 1
+    assert site.asked == {"/robots.txt": 1}
+    keep(
+        url,
+        [record("https://a.example", etag='"x"'), record("http://b.a.example")],
+        a_example=HostState(visits=1234),
+        c_example=HostState(visits=1),
+    )
+
+    listed = [line.partition("\t")[0] for line in cache(url, "ls")[1].splitlines()[1:]]
+    shown = cache(url, "show", "a.example")[1]
+    assert listed == [site.base, "https://a.example", "http://b.a.example", "c.example"]
+    assert all(told in shown for told in ("https://a.example  controlled", "  visits        1,234\n", '"x"'))
+    assert "b.a.example" not in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "is_away", "told"),
+    [
+        (("ls",), True, "cannot be reached"),
+        (("import",), True, "cannot be reached"),
+        (("refresh", "a.example", "--contact", CONTACT), True, "cannot be reached"),
+        (("ls",), False, "it refuses the login"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_one_line(
+    url: str, tmp_path: Path, command: tuple[str, ...], told: str, *, is_away: bool
+) -> None:
     """Status 2, which server, and what to do; and no password, though the URL has one."""
-    with RedisServer(tmp_path) as server:
-        gone = f"redis://me:{SECRET}@127.0.0.1:{server.port}/0"
-    commands = ("ls",), ("import",), ("refresh", "a.example", "--contact", CONTACT)
+    if is_away:
+        with RedisServer(tmp_path) as server:
+            url = server.url
+    status, out = cache(url.replace("//", "//me:open-sesame@"), *command)
 
-    for ended in await asyncio.gather(*(program("cache", *command, "--store", gone) for command in commands)):
-        assert (ended.status, ended.out) == (2, "")
-        (line,) = ended.err.splitlines()
-        assert line.startswith("Error: ")
-        assert f"127.0.0.1:{server.port}" in line
-        assert "cannot be reached" in line
-        assert SECRET not in line
-
-
-def test_a_server_that_refuses_the_password_is_told_at_once(url: str) -> None:
-    """Without the password that was wrong."""
-    status, out = cache(url.replace("//", f"//me:{SECRET}@"), "ls")
-
-    assert status == 2
-    assert "it refuses the login" in out
-    assert SECRET not in out
-
-
-def test_a_wrong_url_is_wrong_usage() -> None:
-    """The message leaves out what may be a password."""
-    status, out = cache(f"redis://me:{SECRET}@localhost:port/0", "ls")
-
-    assert status == 2
-    assert SECRET not in out
+    (line,) = out.splitlines()
+    assert (status, line.startswith("Error: ")) == (2, True)
+    assert url.removeprefix("redis://").partition("/")[0] in line
+    assert told in line
+    assert "sesame" not in line

@@ -24,6 +24,7 @@ from robotgate.stores import HostState
 from robotgate.stores.codec import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.cli.conftest import Program
@@ -96,75 +97,38 @@ def test_a_line_that_is_refused_changes_nothing(path: Path, tmp_path: Path) -> N
     assert (row["name"], row["visits"]) == (f"https://{HOST}", 3)
 
 
-def test_many_refused_lines_are_counted(path: Path, tmp_path: Path) -> None:
-    """The wrong kind of file does not flood the screen."""
-    status, out = cache(path, "import", write(tmp_path, *["nonsense"] * 5000))
-
-    assert status == 1
-    assert len(out.splitlines()) == 101
-    assert out.endswith("5,000 lines refused\n")
-
-
 def test_everything_comes_back(path: Path, tmp_path: Path) -> None:
     """Any record and any state: exported, imported into another store and exported again, it is the same."""
     keep(
         path,
         [
-            record(
-                f"https://{HOST}",
-                etag='"\udcff"',
-                last_modified="x",
-                redirects=("http://b.example/robots.txt",),
-            ),
+            record(f"https://{HOST}", etag='"\udcff"', redirects=("http://b.example/robots.txt",)),
             record("http://[2001:db8::1]:81", body=b"\xff\x00\xfe" * 1000),
             record(
-                "http://c.example",
-                outcome=Outcome.FAILURE,
-                status=None,
-                cause="no answer\nin time \u202e",
-                failures=7,
-                failing_since_at=5.25,
-                body=b"",
-                fetched_at=None,
+                "http://c.example", outcome=Outcome.FAILURE, status=None, cause="no\ntime \u202e", body=b""
             ),
         ],
-        a_example=HostState(
-            last_visit_at=1.1, next_allowed_at=2.2, visits=2**40, bytes_read=2**60, latency=0.1
-        ),
-        b_example=HostState(blocked_at=1.0, blocked_until_at=time.time() + 9e4, failures=3),
+        a_example=HostState(last_visit_at=1.1, next_allowed_at=2.2, visits=2**40, bytes_read=2**60),
         **{"d:\udc80 ü\x00\n": HostState(visits=1)},
     )
-    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    one, other, second = (tmp_path / name for name in ("one.jsonl", "other.jsonl", "second.db"))
 
     assert cache(path, "export", str(one)) == (0, "")
-    status, out = cache(tmp_path / "second.db", "import", str(one))
-    assert cache(tmp_path / "second.db", "export", str(other)) == (0, "")
+    told = "imported 3 robots.txt and the pace of 2 hosts; 0 known as new or newer, 0 lines refused\n"
+    assert cache(second, "import", str(one)) == (0, told)
+    assert cache(second, "export", str(other)) == (0, "")
 
-    assert (status, out) == (
-        0,
-        "imported 3 robots.txt and the pace of 3 hosts; 0 known as new or newer, 0 lines refused\n",
-    )
     assert one.read_bytes() == other.read_bytes()
-    assert len(one.read_bytes().splitlines()) == 6
-
-
-async def test_from_one_program_to_another(program: Program, path: Path, tmp_path: Path) -> None:
-    """Through a pipe, without a file."""
-    await asyncio.to_thread(keep, path, [record(f"https://{HOST}")])
-
-    exported = await program("cache", "export", "--store", str(path))
-    imported = await program(
-        "cache", "import", "-", "--store", str(tmp_path / "other.db"), stdin=exported.out.encode()
-    )
-
-    assert (exported.status, exported.err, imported.status, imported.out) == (0, "", 0, "")
-    assert [row["kind"] for row in exported.rows] == ["record"]
-    listed = await program("cache", "ls", "--json", "--store", str(tmp_path / "other.db"))
-    assert [row["name"] for row in listed.rows] == [f"https://{HOST}"]
+    assert one.read_text("ascii") == cache(path, "export", "-")[1] == cache(path, "export")[1]
+    # It tells which sites were visited.
+    assert sys.platform == "win32" or stat.S_IMODE(one.stat().st_mode) == 0o600
+    status, out = cache(tmp_path / "third.db", "import", write(tmp_path, *["nonsense"] * 5000))
+    assert (status, len(out.splitlines())) == (1, 101)
+    assert out.endswith("5,000 lines refused\n")
 
 
 @pytest.mark.parametrize("is_newer", [True, False])
-def test_the_newer_record_counts(path: Path, tmp_path: Path, is_newer: bool) -> None:  # noqa: FBT001
+def test_the_newer_record_counts(path: Path, tmp_path: Path, *, is_newer: bool) -> None:
     """Whether it is stored or imported."""
     ours, theirs = record(f"https://{HOST}"), record(f"https://{HOST}", body=b"")
     theirs = replace(theirs, checked_at=ours.checked_at + (10 if is_newer else -10))
@@ -178,7 +142,7 @@ def test_the_newer_record_counts(path: Path, tmp_path: Path, is_newer: bool) -> 
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> None:  # noqa: FBT001
+def test_no_wait_gets_shorter(path: Path, tmp_path: Path, *, is_first: bool) -> None:
     """Of two states, each instant is the later one, whichever comes first."""
     now = float(int(time.time()))
     one = HostState(last_visit_at=now - 1, next_allowed_at=now + 100, blocked_until_at=now + 5, visits=3)
@@ -195,28 +159,19 @@ def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> Non
     assert (state.last_visit_at, state.visits) == (now - 1, 8)
 
 
-def test_an_import_saves_no_assumed_visit(path: Path, tmp_path: Path) -> None:
-    """States are saved as they are imported; only hosts of the process that crashed count as visited then."""
+def test_after_a_crash_its_hosts_count_as_visited(path: Path, tmp_path: Path) -> None:
+    """In an export, and after an import; only those of the process that crashed."""
     crashed_at = crash(path)
 
     line = host_line("b.example", HostState(last_visit_at=5.0, visits=2))
     assert cache(path, "import", write(tmp_path, line))[0] == 0
 
-    rows = [json.loads(row) for row in cache(path, "ls", "--json")[1].splitlines()]
-    assert [row["name"] for row in rows] == ["a.example", "b.example"]
-    assert rows[0]["last_visit_at"] >= crashed_at
-    assert rows[1]["last_visit_at"] == 5.0
-
-
-def test_an_export_has_the_assumed_visit(path: Path, tmp_path: Path) -> None:
-    """After a crash here, a host may be visited no earlier elsewhere than here."""
-    crashed_at = crash(path)
-
-    cache(path, "export", str(tmp_path / "lines.jsonl"))
-
-    told = json.loads((tmp_path / "lines.jsonl").read_text(encoding="ascii"))
-    assert (told["pace_key"], told["visits"]) == ("a.example", 7)
-    assert crashed_at <= told["last_visit_at"] <= time.time()
+    for command, name in (("ls", "name"), ("export", "pace_key")):
+        told = cache(path, command, *(["--json"] if command == "ls" else []))[1]
+        one, other = map(json.loads, told.splitlines())
+        assert (one[name], one["visits"], other[name]) == ("a.example", 7, "b.example")
+        assert crashed_at <= one["last_visit_at"] <= time.time()
+        assert other["last_visit_at"] == 5.0
 
 
 def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
@@ -234,45 +189,22 @@ def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
     assert load(path) == (new, long[1])
 
 
-def test_an_import_creates_a_store(path: Path, tmp_path: Path) -> None:
-    """Also if the file is empty."""
-    assert cache(path, "import", write(tmp_path))[0] == 0
-    assert cache(path, "ls")[0] == 0
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-def test_an_export_is_for_its_owner_alone(path: Path, tmp_path: Path) -> None:
-    """It tells which sites were visited."""
-    keep(path, [record(f"https://{HOST}")])
-    target = tmp_path / "lines.jsonl"
-
-    cache(path, "export", str(target))
-
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert json.loads(target.read_text(encoding="ascii"))["origin"] == f"https://{HOST}"
-
-
-def test_an_export_that_fails_leaves_the_last_one(path: Path, tmp_path: Path) -> None:
-    """A file takes its name when it is complete, and an incomplete one is removed."""
-    target = tmp_path / "lines.jsonl"
-    target.write_text("the last one", encoding="ascii")
-    path.write_bytes(b"no store" * 1000)
-
-    assert cache(path, "export", "--force", str(target))[0] == 2
-
-    assert target.read_text(encoding="ascii") == "the last one"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cache.db", "lines.jsonl"]
-
-
 def test_an_export_replaces_a_file_only_when_it_is_told_to(path: Path, tmp_path: Path) -> None:
-    """Without --force an existing file stays, and the message names the option."""
+    """Without --force an existing file stays, and the message names the option; so it does if the export fails."""
     keep(path, [record(f"https://{HOST}")])
+    (tmp_path / "broken.db").write_bytes(b"no store" * 1000)
     target = tmp_path / "lines.jsonl"
     target.write_text("the last one", encoding="ascii")
 
-    status, out = cache(path, "export", str(target))
-    assert (status, target.read_text(encoding="ascii")) == (2, "the last one")
-    assert "it exists already; --force replaces it" in out
+    for store, arguments, told in (
+        (path, (str(target),), "it exists already; --force replaces it"),
+        (tmp_path / "broken.db", ("--force", str(target)), "broken.db"),
+        (path, (str(tmp_path / "no" / "lines.jsonl"),), "lines.jsonl: No such file or directory"),
+    ):
+        status, out = cache(store, "export", *arguments)
+        assert (status, told in out) == (2, True)
+    assert target.read_text(encoding="ascii") == "the last one"
+    assert sorted(each.name for each in tmp_path.glob("*.jsonl*")) == ["lines.jsonl"]
 
     assert cache(path, "export", "--force", str(target)) == (0, "")
     assert json.loads(target.read_text(encoding="ascii"))["origin"] == f"https://{HOST}"
@@ -280,87 +212,52 @@ def test_an_export_replaces_a_file_only_when_it_is_told_to(path: Path, tmp_path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs there, and links need rights")
 @pytest.mark.parametrize(
-    "kind", ["FIFO", "link", "dangling link", "link to the store", "other name of the store", "store"]
+    "make",
+    [
+        lambda target, _: os.mkfifo(target),
+        lambda target, _: target.symlink_to(target.with_name("other")),
+        lambda target, _: target.symlink_to(target.with_name("nowhere")),
+        lambda target, store: target.symlink_to(store),
+        lambda target, store: target.hardlink_to(store),
+    ],
+    ids=["FIFO", "link", "dangling link", "link to the store", "other name of the store"],
 )
-@pytest.mark.parametrize("force", [(), ("--force",)])
 def test_an_export_replaces_nothing_but_a_regular_file(
-    path: Path, tmp_path: Path, kind: str, force: tuple[str, ...]
+    path: Path, tmp_path: Path, make: Callable[[Path, Path], None]
 ) -> None:
     """Not a FIFO that a program reads, not a link that others follow, and never the store that it reads."""
     keep(path, [record(f"https://{HOST}")])
     target, other = tmp_path / "target", tmp_path / "other"
     other.write_text("mine", encoding="ascii")
-    match kind:
-        case "FIFO":
-            os.mkfifo(target)
-        case "link":
-            target.symlink_to(other)
-        case "dangling link":
-            target.symlink_to(tmp_path / "nowhere")
-        case "link to the store":
-            target.symlink_to(path)
-        case "other name of the store":
-            target.hardlink_to(path)
-        case _:
-            target = path
-    before = target.lstat()
-
-    status, out = cache(path, "export", *force, str(target))
-
-    assert status == 2
-    assert "cannot write" in out
-    assert (target.lstat().st_mode, target.lstat().st_ino) == (before.st_mode, before.st_ino)
+    make(target, path)
+    for each in (target, path):
+        before = each.lstat()
+        for force in ((), ("--force",)):
+            status, out = cache(path, "export", *force, str(each))
+            assert (status, "cannot write" in out) == (2, True)
+            assert (each.lstat().st_mode, each.lstat().st_ino) == (before.st_mode, before.st_ino)
     assert other.read_text(encoding="ascii") == "mine"
-    assert asyncio.run(_has_record(path))
+    assert load(path)[0] is not None
     assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 @pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
-@pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize("folder", [".", "link"])
 def test_an_export_is_no_file_that_sqlite_keeps_beside_the_store(
-    path: Path,
-    tmp_path: Path,
-    end: str,
-    exists: bool,  # noqa: FBT001
-    folder: str,
+    path: Path, tmp_path: Path, end: str, folder: str
 ) -> None:
     """SQLite removes or overwrites such a file, or takes it for changes of the store."""
     keep(path, [record(f"https://{HOST}")])
     (tmp_path / "link").symlink_to(tmp_path)
     beside = path.with_name(path.name + end)
-    if exists:
-        beside.write_bytes(b"")
-
-    status, out = cache(path, "export", "--force", str(tmp_path / folder / beside.name))
-
-    assert (status, beside.exists()) == (2, exists)
-    assert "it belongs to the store" in out
-    assert asyncio.run(_has_record(path))
-
-
-async def _has_record(path: Path) -> bool:
-    async with SQLiteStore(path) as store:
-        return await store.load_record(ORIGIN) is not None
-
-
-def test_a_dash_is_standard_output(path: Path) -> None:
-    """As without a file."""
-    keep(path, [record(f"https://{HOST}")])
-
-    assert cache(path, "export", "-") == cache(path, "export")
-    assert json.loads(cache(path, "export", "-")[1])["origin"] == f"https://{HOST}"
-
-
-def test_an_export_to_nowhere_is_an_error(path: Path, tmp_path: Path) -> None:
-    """It names the file."""
-    keep(path, [record(f"https://{HOST}")])
-
-    status, out = cache(path, "export", str(tmp_path / "no" / "lines.jsonl"))
-
-    assert status == 2
-    assert "lines.jsonl: No such file or directory" in out
+    for exists in (False, True):
+        if exists:
+            beside.write_bytes(b"")
+        status, out = cache(path, "export", "--force", str(tmp_path / folder / beside.name))
+        assert (status, beside.exists()) == (2, exists)
+        assert "it belongs to the store" in out
+    assert load(path)[0] is not None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")

@@ -42,15 +42,6 @@ async def test_a_run_shows_itself(site: LocalSite, program: Program) -> None:
             await session.get(url)
 
 
-def test_other_machines_need_a_token(site: LocalSite) -> None:
-    """Without one the command refuses, with one it runs; nothing was requested before."""
-    refused = run(*POLITE, "--dashboard", "0.0.0.0:0", f"{site.base}/a")
-    assert refused.status == 2
-    assert "token" in refused.err
-    assert not site.asked
-    assert run(*POLITE, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0
-
-
 @pytest.mark.parametrize(
     "address", ["", "8099", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80"]
 )
@@ -60,10 +51,12 @@ def test_an_address_has_a_port(address: str) -> None:
     assert (ended.status, "127.0.0.1:8099" in ended.err) == (2, True)
 
 
-def test_a_port_that_is_taken_ends_the_command(site: LocalSite) -> None:
-    """With one line that names it."""
+def test_other_machines_need_a_token(site: LocalSite) -> None:
+    """Without one the command refuses, with one it runs; a port that is taken ends it, with one line that names it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = run(*POLITE, "--dashboard", address, f"{site.base}/a")
-    assert ended.status == 2
-    assert f"cannot serve --dashboard at {address}" in ended.err
+        for where, told in (("0.0.0.0:0", "token"), (address, f"cannot serve --dashboard at {address}")):
+            refused = run(*POLITE, "--dashboard", where, f"{site.base}/a")
+            assert (refused.status, told in refused.err) == (2, True)
+    assert not site.asked
+    assert run(*POLITE, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0

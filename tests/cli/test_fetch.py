@@ -7,17 +7,14 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostUnavailableError, PreferenceError
-from robotgate.cli.fetch import refused
-from robotgate.preferences import parse_preferences
-
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import LocalSite, Program
 
 POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
@@ -69,62 +66,20 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     assert ended.status == 0
 
 
-def test_a_page_that_is_not_for_a_purpose_is_a_row() -> None:
-    """Blocked, with the statement of the response."""
-    preferences = parse_preferences({"Content-Usage": "train-ai=n"})
-    row = refused("http://a.example/", PreferenceError("http://a.example/page", preferences, ("ai_train",)))
-    assert (row["outcome"], row["final_url"]) == ("blocked", "http://a.example/page")
-    assert "header: Content-Usage: train-ai=n" in str(row["reason"])
-
-
-def test_a_request_that_takes_too_long_is_a_row(site: LocalSite) -> None:
-    """Status 1: the URL was not fetched."""
-    ended = run(*POLITE, "-q", "--timeout", "0.2", f"{site.base}/hang")
-
-    (row,) = ended.rows
-    assert (row["outcome"], row["error"]) == ("failed", "TimeoutError")
-    assert ended.status == 1
-
-
 def test_a_list_comes_from_a_file(site: LocalSite, tmp_path: Path) -> None:
-    """Blank lines and comments are skipped; rows go to a file; blocked pages do not fail the run."""
+    """Blank lines and comments are skipped; rows go to a file, never that of the list; blocked pages do not fail it."""
     urls, rows = tmp_path / "urls.txt", tmp_path / "rows.jsonl"
-    urls.write_text(f"# pages\n\n{site.base}/1\r\n  {site.base}/2\n{site.base}/private/3", encoding="utf-8")
+    text = f"# pages\n\n{site.base}/1\r\n  {site.base}/2\n{site.base}/private/3"
+    urls.write_text(text, encoding="utf-8", newline="")
 
+    wrong = run(*POLITE, "-i", str(urls), "-o", str(urls))
     ended = run(*POLITE, "-i", str(urls), "-o", str(rows))
 
-    done = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-    assert sorted(row["url"] for row in done) == [
-        f"{site.base}/1",
-        f"{site.base}/2",
-        f"{site.base}/private/3",
-    ]
+    assert (wrong.status, "overwrite" in wrong.err) == (2, True)
+    done = sorted(json.loads(line)["url"] for line in rows.read_text(encoding="utf-8").splitlines())
+    assert done == [f"{site.base}/1", f"{site.base}/2", f"{site.base}/private/3"]
     assert (ended.status, ended.out) == (0, "")
     assert ended.err.startswith("2 fetched, 1 blocked, 0 failed in ")
-
-
-async def test_a_list_comes_from_standard_input(program: Program, site: LocalSite) -> None:
-    """``-i -`` reads a pipe; ``-q`` keeps standard error empty."""
-    stdin = "".join(f"{site.base}/{number}\n" for number in range(300)).encode()
-
-    ended = await program(*POLITE, "-q", "-i", "-", stdin=stdin)
-
-    assert (ended.status, len(ended.rows), ended.err) == (0, 300, "")
-
-
-async def test_urls_are_fetched_while_standard_input_is_open(program: Program, site: LocalSite) -> None:
-    """A row comes as soon as its page is done, not when the list ends."""
-    process = await program.start(*POLITE, "-i", "-")
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{site.base}/first\n".encode())
-
-    row = json.loads(await process.stdout.readline())
-
-    assert row["outcome"] == "fetched"
-    _, err = await process.communicate(f"{site.base}/second".encode())
-    assert process.returncode == 0
-    assert b"2 fetched" in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
@@ -168,18 +123,6 @@ async def test_a_closed_pipe_ends_it(program: Program, site: LocalSite) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
-def test_the_list_of_urls_is_not_overwritten(tmp_path: Path) -> None:
-    """Rows in place of the URLs they are about would lose these."""
-    urls = tmp_path / "urls.txt"
-    urls.write_text("https://a.example/\n")
-
-    ended = run(*POLITE, "-i", str(urls), "-o", str(urls))
-
-    assert ended.status == 2
-    assert "overwrite" in ended.err
-    assert urls.read_text() == "https://a.example/\n"
-
-
 def test_a_wrong_option_empties_no_file(tmp_path: Path) -> None:
     """Neither one of the command, nor one that the gate refuses."""
     rows, warc = tmp_path / "rows.jsonl", tmp_path / "pages.warc.gz"
@@ -192,60 +135,27 @@ def test_a_wrong_option_empties_no_file(tmp_path: Path) -> None:
     assert not warc.exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_one_line(site: LocalSite) -> None:
-    """A row that cannot be written ends the run with status 2."""
-    ended = run(*POLITE, "-q", "-o", "/dev/full", f"{site.base}/")
-
-    assert (ended.status, ended.err) == (2, "Error: cannot write: No space left on device\n")
-
-
-def test_a_wait_that_is_too_long_is_a_row_of_its_own(site: LocalSite) -> None:
-    """``--max-wait`` gives up on a URL instead of waiting for its host."""
-    ended = run(*POLITE[:-1], "30", "--max-wait", "0.2", f"{site.base}/1")
-
-    (row,) = ended.rows
-    assert row["outcome"] == "too_soon"
-    assert isinstance(row["retry_after"], float)
-    assert ended.status == 1
-
-
-def test_a_private_address_behind_a_redirect_is_named_by_the_option() -> None:
-    """The host is unavailable because of it; the option that permits it is the command line's."""
-    error = HostUnavailableError(
-        "site.example", 60.0, "it resolves so (allow_private_addresses=True permits it)"
-    )
-
-    assert refused("http://site.example/", error)["message"] == (
-        "it resolves so (--allow-private-addresses permits it)"
-    )
-
-
-async def test_a_list_sorted_by_host_keeps_many_hosts_busy(program: Program, site: LocalSite) -> None:
-    """The URLs of a host that does not answer come first, and do not hold up those of another."""
-    other = site.base.replace("127.0.0.1", "localhost")
-    slow = [f"{site.base}/{path}" for path in ("hang", *range(300))]
-    process = await program.start(*POLITE, *slow, f"{other}/x")
+@pytest.mark.parametrize(
+    ("option", "paths", "host"),
+    [
+        # The URLs of a host that does not answer come first.
+        ((), ("hang", *map(str, range(300))), "localhost"),
+        (("--concurrency-per-host", "2"), ("hang",), "127.0.0.1"),
+    ],
+    ids=["another host", "another request"],
+)
+async def test_a_page_that_hangs_holds_up_no_other(
+    program: Program, site: LocalSite, option: tuple[str, ...], paths: tuple[str, ...], host: str
+) -> None:
+    """Of another host, or of the same one as far as ``--concurrency-per-host`` says; a row comes when it is done."""
+    last = f"{site.base.replace('127.0.0.1', host)}/x"
+    process = await program.start(*POLITE, *option, *(f"{site.base}/{path}" for path in paths), last)
     assert process.stdout is not None
 
-    row = json.loads(await process.stdout.readline())
-
-    assert (row["url"], row["outcome"]) == (f"{other}/x", "fetched")
-    process.kill()
-    await process.communicate()
-
-
-async def test_a_host_may_have_several_requests_at_once(program: Program, site: LocalSite) -> None:
-    """As many as ``--concurrency-per-host`` says: the next page does not wait for one that hangs."""
-    process = await program.start(
-        *POLITE, "--concurrency-per-host", "2", f"{site.base}/hang", f"{site.base}/a"
-    )
-    assert process.stdout is not None
-
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         row = json.loads(await process.stdout.readline())
 
-    assert (row["url"], row["outcome"]) == (f"{site.base}/a", "fetched")
+    assert (row["url"], row["outcome"]) == (last, "fetched")
     process.kill()
     await process.communicate()
 

@@ -46,7 +46,7 @@ async def test_an_endless_line_is_cut(tmp_path: Path) -> None:
 async def test_a_file_is_read_no_faster_than_it_is_used(tmp_path: Path) -> None:
     """Of a long file, only a few chunks are in memory."""
     path = tmp_path / "urls.txt"
-    path.write_text("http://a.example/0123456789\n" * 200_000, encoding="utf-8")
+    path.write_text("http://a.example/0123456789\n" * 50_000, encoding="utf-8")
     descriptor = os.open(path, os.O_RDONLY)
     batches = read_lines(descriptor, max_bytes=100)
 
@@ -55,23 +55,8 @@ async def test_a_file_is_read_no_faster_than_it_is_used(tmp_path: Path) -> None:
     count = len(urls_of(first)) + sum([len(urls_of(lines)) async for lines in batches])
 
     assert position <= 5 * CHUNK_BYTES
-    assert count == 200_000
+    assert count == 50_000
     os.close(descriptor)
-
-
-async def test_a_file_that_cannot_be_read_raises(tmp_path: Path) -> None:
-    """A directory can be opened, but has no lines."""
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    with pytest.raises(IsADirectoryError):
-        await anext(read_lines(descriptor, max_bytes=100))
-    os.close(descriptor)
-
-
-def test_a_url_is_what_is_left_of_a_line() -> None:
-    """Without blanks, line ends, comments and a byte order mark."""
-    lines = [b"\xef\xbb\xbfhttp://a.example/\r", b"", b"  # a comment", b"\thttp://b.example/ ", b"\r"]
-
-    assert urls_of(lines) == ["http://a.example/", "http://b.example/"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -112,11 +97,12 @@ async def test_half_a_character_of_utf_16_is_no_utf_8(tail: bytes, tmp_path: Pat
 
 def test_many_urls_take_little_memory() -> None:
     """Some 20 bytes each: a list of ten million, a few hundred megabytes."""
-    seen, keys = Digests(), [digest(str(number)) for number in range(200_000)]
+    count = 50_000
+    seen, keys = Digests(), [digest(str(number)) for number in range(count)]
     tracemalloc.start()
     try:
         assert all(map(seen.add, keys))
-        assert tracemalloc.get_traced_memory()[0] < 200_000 * 20 + 65_536 * 220
+        assert tracemalloc.get_traced_memory()[0] < count * 20 + 65_536 * 220
     finally:
         tracemalloc.stop()
     assert not any(map(seen.add, keys))

@@ -218,17 +218,6 @@ async def test_progress_does_not_mix_with_what_is_printed(site: LocalSite) -> No
         assert len(re.findall(rb"(?:\x1b\[2K|\n)" + re.escape(begin), shown)) == count, shown
 
 
-async def test_it_runs_as_a_module_of_the_package() -> None:
-    """``python -m robotgate`` is the command."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "robotgate", "--version"), stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-
-    assert process.returncode == 0
-    assert out.startswith(b"robotgate, version ")
-
-
 @pytest.mark.parametrize("arguments", [(), ("cache",)])
 def test_the_list_of_commands_has_whole_sentences(arguments: tuple[str, ...]) -> None:
     """None is cut off."""

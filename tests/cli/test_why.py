@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Result
 
 URL: Final = "https://a.example/private/1"
+GROUPS: Final = (
+    b"User-agent: OtherBot\nCrawl-delay: 30\nDisallow: /\n\nUser-agent: *\nRequest-rate: 1/4\nDisallow:\n"
+)
 HOSTILE: Final = "\x1b[2J\u202e"
 
 
@@ -58,31 +61,29 @@ def test_answer_has_the_rule_the_visits_and_the_delay(path: Path) -> None:
     assert "b.example" not in ended.out
 
 
-def test_delay_is_the_crawlers_own_where_the_site_asks_for_less(path: Path) -> None:
-    """Whoever asks tells what it was; the line of another group does not count."""
-    body = b"User-agent: OtherBot\nCrawl-delay: 30\n\nUser-agent: *\nRequest-rate: 1/4\nDisallow:\n"
-    keep(path, [record("https://a.example", body=body)])
+@pytest.mark.parametrize(
+    ("body", "options", "told"),
+    [
+        (GROUPS, ["--delay", "9"], "9 s between visits, the crawler's own"),
+        (GROUPS, ["--delay", "2"], "4 s between visits, line 6 of robots.txt, Request-rate: 1/4"),
+        (GROUPS, ["--agent", "OtherBot/1"], "in the group of OtherBot"),
+        (
+            b"Crawl-delay: 0.2 min\n\n" + GROUPS,
+            [],
+            "12 s between visits, line 1 of robots.txt, Crawl-delay: 0.2 min",
+        ),
+        (b"User-agent: ExampleBot\nDisallow: /\n", [], "no group names us"),
+        (None, [], "robots.txt could not be read: HTTP status 503"),
+    ],
+)
+def test_answer_names_what_decides(path: Path, body: bytes | None, options: list[str], told: str) -> None:
+    """The longest delay and who asks for it; the group; or, where there is no rule, why nothing may be fetched."""
+    failed = {"outcome": Outcome.FAILURE, "status": 503, "cause": "HTTP status 503", "fetched_at": None}
+    keep(path, [record("https://a.example", body=body or b"", **({} if body else failed))])
 
-    own, asked = (why(path, URL, "--delay", delay).out for delay in ("9", "2"))
+    ended = why(path, URL, *options)
 
-    assert "9 s between visits, the crawler's own" in own
-    assert "4 s between visits, line 5 of robots.txt, Request-rate: 1/4" in asked
-
-
-def test_delay_above_all_groups_has_its_line(path: Path) -> None:
-    """It is asked of everybody, and read with its unit."""
-    body = b"Crawl-delay: 0.2 min\n\nUser-agent: *\nCrawl-delay: 5\nDisallow:\n"
-    keep(path, [record("https://a.example", body=body)])
-
-    assert "12 s between visits, line 1 of robots.txt, Crawl-delay: 0.2 min" in why(path, URL).out
-
-
-def test_answer_is_for_one_crawler(path: Path) -> None:
-    """Its name decides which group counts."""
-    keep(path, [record("https://a.example", body=b"User-agent: ExampleBot\nDisallow: /\n")])
-
-    assert "no group names us" in why(path, URL).out
-    assert "in the group of ExampleBot" in why(path, URL, "--agent", "ExampleBot/1.0").out
+    assert (ended.status, told in ended.out) == (0, True), ended.out
 
 
 def test_rows_tell_of_single_requests(path: Path, tmp_path: Path) -> None:
@@ -139,23 +140,6 @@ def test_answer_as_json(path: Path) -> None:
     assert (row["checked_at"], row["delay"], row["delay_line"]) == (kept.checked_at, 5.0, 3)
     assert row["requests"] is None
     assert row["not_known"]
-
-
-def test_unreachable_robots_txt_is_the_reason(path: Path) -> None:
-    """Where there is no rule, why nothing may be fetched."""
-    failed = {
-        "outcome": Outcome.FAILURE,
-        "status": 503,
-        "cause": "HTTP status 503",
-        "body": b"",
-        "fetched_at": None,
-    }
-    keep(path, [record("https://a.example", **failed)])
-
-    ended = why(path, URL)
-
-    assert ended.status == 0
-    assert "robots.txt could not be read: HTTP status 503" in ended.out
 
 
 def test_block_of_the_operator_is_told(path: Path) -> None:

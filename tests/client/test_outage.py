@@ -16,7 +16,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.waiting import settle
 
-from robotgate.client.robots import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, Silence, outage_of
+from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
 from robotgate.clock import SystemClock
 from robotgate.errors import (
     GateClosedError,
@@ -41,6 +41,8 @@ REFUSED: Final = "it refuses connections"
 NO_NAME: Final = "its name cannot be resolved"
 NO_ANSWER: Final = "it does not answer in time"
 NO_CONNECTION: Final = "it takes no connection in time"
+NO_TLS: Final = "its TLS handshake fails ("
+HALF: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
 HUNG_UP: Final = "it closes the connection without an answer"
 
 
@@ -181,47 +183,31 @@ async def test_look_up_that_this_machine_could_not_make(reason: OSError) -> None
 
 
 @pytest.mark.parametrize(
-    ("timeout", "kind", "outage"),
+    ("talk", "scheme", "options", "kind", "outage"),
     [
-        (aiohttp.ClientTimeout(total=SHORT), TimeoutError, NO_ANSWER),
-        (aiohttp.ClientTimeout(sock_read=SHORT), aiohttp.SocketTimeoutError, NO_ANSWER),
+        (keep_silent, "http", {"total": SHORT}, TimeoutError, NO_ANSWER),
+        (keep_silent, "http", {"sock_read": SHORT}, aiohttp.SocketTimeoutError, NO_ANSWER),
+        # It says nothing to a TLS handshake, which is a part of connecting.
+        (keep_silent, "https", {"connect": SHORT}, aiohttp.ConnectionTimeoutError, NO_CONNECTION),
+        (keep_silent, "https", {"sock_connect": SHORT}, aiohttp.ConnectionTimeoutError, NO_CONNECTION),
+        (hang_up, "http", {}, aiohttp.ServerDisconnectedError, HUNG_UP),
+        (reset, "http", {}, aiohttp.ClientOSError, HUNG_UP),
+        (hang_up, "https", {}, aiohttp.ClientConnectorError, ""),
+        (saying(b"HTTP/1.1 400 Bad\r\n\r\n"), "https", {}, aiohttp.ClientConnectorSSLError, NO_TLS),
+        (saying(HALF), "http", {}, aiohttp.ClientPayloadError, None),
+        (saying(b"no HTTP at all\r\n\r\n"), "http", {}, aiohttp.ClientResponseError, None),
     ],
 )
-async def test_silent_server(timeout: aiohttp.ClientTimeout, kind: type[BaseException], outage: str) -> None:
-    """It takes the connection, and then says nothing."""
-    async with server(keep_silent) as authority:
-        error = await error_of(f"http://{authority}/", timeout=timeout)
+async def test_server_that_is_there_and_gives_no_answer(
+    *, talk: Talk, scheme: str, options: dict[str, float], kind: type[BaseException], outage: str | None
+) -> None:
+    """What is no outage was reached, or is silent: a kept connection that was closed meanwhile looks the same."""
+    async with server(talk) as authority:
+        error = await error_of(f"{scheme}://{authority}/", timeout=aiohttp.ClientTimeout(**options))
     assert isinstance(error, kind)
-    assert outage_of(error, host=LOOPBACK) == outage
-    assert isinstance(outage_of(error), Silence)
-
-
-@pytest.mark.parametrize("option", ["connect", "sock_connect"])
-async def test_connection_that_is_never_made(option: str) -> None:
-    """The server says nothing to a TLS handshake, which is a part of connecting."""
-    async with server(keep_silent) as authority:
-        error = await error_of(f"https://{authority}/", timeout=aiohttp.ClientTimeout(**{option: SHORT}))
-    assert isinstance(error, aiohttp.ConnectionTimeoutError)
-    assert outage_of(error, host=LOOPBACK) == NO_CONNECTION
-    assert not isinstance(outage_of(error), Silence)
-
-
-async def test_tls_against_a_plain_port() -> None:
-    """The handshake fails."""
-    async with server(saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as authority:
-        error = await error_of(f"https://{authority}/")
-    assert isinstance(error, aiohttp.ClientConnectorSSLError)
-    outage = outage_of(error, host=LOOPBACK)
-    assert outage is not None
-    assert outage.startswith("its TLS handshake fails (")
-
-
-async def test_tls_handshake_that_is_broken_off() -> None:
-    """The server hangs up in the middle of it."""
-    async with server(hang_up) as authority:
-        error = await error_of(f"https://{authority}/")
-    assert isinstance(error, aiohttp.ClientConnectorError)
-    assert outage_of(error, host=LOOPBACK) is not None
+    told = outage_of(error, host=LOOPBACK)
+    assert told is None if outage is None else told is not None and told.startswith(outage)
+    assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
 
 
 async def test_certificate_that_nobody_trusts(web: Web) -> None:
@@ -233,30 +219,24 @@ async def test_certificate_that_nobody_trusts(web: Web) -> None:
     assert "self-signed certificate" in outage.replace("self signed", "self-signed")
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_proxy_that_is_down(scheme: str, deaf_port: int) -> None:
-    """It says nothing of the host behind it."""
-    error = await error_of(f"{scheme}://site.example/", proxy=f"http://{LOOPBACK}:{deaf_port}")
-    assert isinstance(error, aiohttp.ClientProxyConnectionError)
-    assert outage_of(error) is None
-
-
-async def test_proxy_without_an_address() -> None:
-    """No error of aiohttp's own tells of that; who was asked does."""
-    resolver = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-    error = await error_of(
-        "http://site.example/", aiohttp.TCPConnector(resolver=resolver), proxy="http://proxy.example:3128"
-    )
-    assert isinstance(error, aiohttp.ClientConnectorDNSError)
-    assert outage_of(error, host="site.example") is None
-
-
-async def test_proxy_that_refuses_to_connect() -> None:
-    """What it answers to CONNECT is the proxy's word."""
+async def test_proxy_that_fails(deaf_port: int) -> None:
+    """It is down, has no address, or refuses to connect: that says nothing of the host behind it."""
+    no_name = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
     async with server(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as authority:
-        error = await error_of("https://site.example/", proxy=f"http://{authority}")
-    assert isinstance(error, aiohttp.ClientHttpProxyError)
-    assert outage_of(error) is None
+        for scheme, proxy, connector, kind in (
+            ("http", f"{LOOPBACK}:{deaf_port}", None, aiohttp.ClientProxyConnectionError),
+            ("https", f"{LOOPBACK}:{deaf_port}", None, aiohttp.ClientProxyConnectionError),
+            (
+                "http",
+                "proxy.example:1",
+                aiohttp.TCPConnector(resolver=no_name),
+                aiohttp.ClientConnectorDNSError,
+            ),
+            ("https", authority, None, aiohttp.ClientHttpProxyError),
+        ):
+            error = await error_of(f"{scheme}://site.example/", connector, proxy=f"http://{proxy}")
+            assert isinstance(error, kind)
+            assert outage_of(error, host="site.example") is None
 
 
 class ProxyConnectionError(OSError):
@@ -297,26 +277,6 @@ async def test_address_that_this_machine_does_not_have() -> None:
     assert outage_of(error) is None
 
 
-@pytest.mark.parametrize(
-    ("talk", "kind", "outage"),
-    [
-        (hang_up, aiohttp.ServerDisconnectedError, HUNG_UP),
-        (reset, aiohttp.ClientOSError, HUNG_UP),
-        (saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), aiohttp.ClientPayloadError, None),
-        (saying(b"no HTTP at all\r\n\r\n"), aiohttp.ClientResponseError, None),
-    ],
-)
-async def test_server_that_is_reached_and_fails(
-    talk: Talk, kind: type[BaseException], outage: str | None
-) -> None:
-    """It is there, or was; a kept connection that was closed meanwhile looks the same."""
-    async with server(talk) as authority:
-        error = await error_of(f"http://{authority}/")
-    assert isinstance(error, kind)
-    assert outage_of(error, host=LOOPBACK) == outage
-    assert outage is None or isinstance(outage_of(error), Silence)
-
-
 def test_plain_errors(subtests: pytest.Subtests) -> None:
     """Other clients raise the system's errors as they are; our own say nothing of hosts."""
     for error, outage in [
@@ -352,11 +312,6 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
             assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
 
 
-def test_no_number_means_both() -> None:
-    """Faults of this machine are no outage of the host."""
-    assert not OWN_ERRNOS & UNREACHABLE_ERRNOS
-
-
 async def fetched(
     url: str, connector: aiohttp.TCPConnector | None = None, *, timeout: float = 5.0
 ) -> Answer | Failure:
@@ -366,56 +321,46 @@ async def fetched(
         return await fetcher.fetch(url, headers={}, max_bytes=1000, timeout=timeout)
 
 
-async def test_robots_txt_of_a_host_that_cannot_be_reached(deaf_port: int) -> None:
-    """The failure says so."""
-    failure = await fetched(f"http://{LOOPBACK}:{deaf_port}/robots.txt")
-    assert isinstance(failure, Failure)
-    assert (failure.is_outage, failure.is_silence) == (True, False)
-
-
-async def test_robots_txt_of_a_host_that_gives_no_answer() -> None:
-    """The request was sent: it takes several to be an outage."""
-    async with server(keep_silent) as authority:
-        failure = await fetched(f"http://{authority}/robots.txt", timeout=SHORT)
-    assert isinstance(failure, Failure)
-    assert (failure.is_outage, failure.is_silence) == (False, True)
-
-
 @pytest.mark.parametrize(
-    "talk",
+    ("talk", "is_silence"),
     [
-        hang_up,
-        saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
-        saying(b"no HTTP at all\r\n\r\n"),
+        (keep_silent, True),
+        (hang_up, False),
+        (saying(HALF), False),
+        (saying(b"no HTTP at all\r\n\r\n"), False),
     ],
+    ids=["silent", "hangs up", "half", "no HTTP"],
 )
-async def test_robots_txt_of_a_host_that_is_there(
-    talk: Talk,
-) -> None:
-    """A failure, and no outage."""
+async def test_robots_txt_of_a_host_that_is_there(talk: Talk, *, is_silence: bool) -> None:
+    """A failure, and no outage; where the request was sent and nothing came, it takes several to be one."""
     async with server(talk) as authority:
-        failure = await fetched(f"http://{authority}/robots.txt")
+        failure = await fetched(f"http://{authority}/robots.txt", timeout=SHORT if is_silence else 5.0)
     assert isinstance(failure, Failure)
-    assert (failure.is_outage, failure.is_silence) == (False, False)
+    assert (failure.is_outage, failure.is_silence) == (False, is_silence)
+
+
+async def test_robots_txt_that_cannot_be_asked_for(deaf_port: int) -> None:
+    """A host that refuses connections has an outage; a URL that cannot be requested is none of the host."""
+    for url, is_outage in (
+        (f"http://{LOOPBACK}:{deaf_port}/robots.txt", True),
+        ("http:///robots.txt", False),
+        ("http://[bad/robots.txt", False),
+        ("no URL", False),
+    ):
+        failure = await fetched(url)
+        assert isinstance(failure, Failure)
+        assert (failure.is_outage, failure.is_silence) == (is_outage, False)
 
 
 async def test_robots_txt_that_begins_and_never_ends() -> None:
     """The host is there, though the time is over."""
 
     async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        writer.write(HALF)
         await reader.read()
 
     async with server(begin) as authority:
         failure = await fetched(f"http://{authority}/robots.txt", timeout=4 * SHORT)
     assert isinstance(failure, Failure)
     assert failure.cause.startswith("no connection within")
-    assert not failure.is_outage
-
-
-@pytest.mark.parametrize("url", ["http:///robots.txt", "http://[bad/robots.txt", "no URL"])
-async def test_robots_txt_without_a_host(url: str) -> None:
-    """A URL that cannot be requested is no failure of the host."""
-    failure = await fetched(url)
-    assert isinstance(failure, Failure)
     assert not failure.is_outage

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import settle, until
 
-from robotgate.client.connector import MAX_ADDRESSES, AddressInfo, ThreadPerNameResolver, system_look_up
+from robotgate.client.connector import MAX_ADDRESSES, AddressInfo, ThreadPerNameResolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,60 +60,29 @@ def look_up() -> Iterator[LookUp]:
     look_up.let_go.set()
 
 
-async def test_answer_is_what_aiohttp_expects() -> None:
-    """Name, address, port, family."""
-    resolver = ThreadPerNameResolver(
-        max_threads=1, look_up=lambda _, port, family: [info("192.0.2.1", port, family)]
-    )
-    (result,) = await resolver.resolve("site.example", 80)
-    assert result == {
-        "hostname": "site.example",
-        "host": "192.0.2.1",
-        "port": 80,
-        "family": socket.AF_INET,
-        "proto": socket.IPPROTO_TCP,
-        "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-    }
-    await resolver.close()
-
-
-async def test_every_address_is_told() -> None:
-    """IPv4 and IPv6, in the system's order."""
-    infos = [info("2001:db8::1", 443, socket.AF_INET6), info("192.0.2.1", 443)]
+async def test_addresses_of_a_name_are_told_and_bounded() -> None:
+    """IPv4 and IPv6, in the system's order; a name may have thousands, and aiohttp would try each."""
+    infos = [
+        info("2001:db8::1", 443, socket.AF_INET6),
+        *(info(f"192.0.2.{at % 256}", 443) for at in range(1000)),
+    ]
     resolver = ThreadPerNameResolver(max_threads=1, look_up=lambda *_: infos)
     results = await resolver.resolve("site.example", 443, socket.AF_UNSPEC)
-    assert [result["host"] for result in results] == ["2001:db8::1", "192.0.2.1"]
-
-
-async def test_addresses_of_a_name_are_bounded() -> None:
-    """A name may have thousands, and aiohttp would try each."""
-    infos = [info(f"192.0.2.{number % 256}", 443) for number in range(1000)]
-    resolver = ThreadPerNameResolver(max_threads=1, look_up=lambda *_: infos)
-    results = await resolver.resolve("site.example", 443)
-    assert [result["host"] for result in results] == [f"192.0.2.{number}" for number in range(MAX_ADDRESSES)]
+    assert [result["host"] for result in results] == [str(each[4][0]) for each in infos[:MAX_ADDRESSES]]
 
 
 async def test_dead_names_stall_nobody(look_up: LookUp) -> None:
-    """While a hundred names get no answer, another is looked up at once."""
-    resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
-    dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
-    await asyncio.sleep(0)
-    assert await resolver.resolve("site.example", 80)
-    assert not any(task.done() for task in dead)
-    look_up.let_go.set()
-    errors = await asyncio.gather(*dead, return_exceptions=True)
-    assert {type(error) for error in errors} == {socket.gaierror}
-
-
-async def test_dead_names_do_not_use_the_loops_own_threads(look_up: LookUp) -> None:
-    """Those are for the whole program, and few."""
+    """While a hundred get no answer, another is looked up at once, and the loop's own threads are free."""
     resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
     dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
+        assert await resolver.resolve("site.example", 80)
         assert await asyncio.to_thread(lambda: "free") == "free"
+    assert not any(task.done() for task in dead)
     look_up.let_go.set()
-    await asyncio.gather(*dead, return_exceptions=True)
+    errors = await asyncio.gather(*dead, return_exceptions=True)
+    assert {type(error) for error in errors} == {socket.gaierror}
 
 
 async def test_threads_are_bounded(look_up: LookUp) -> None:
@@ -128,52 +97,32 @@ async def test_threads_are_bounded(look_up: LookUp) -> None:
     assert len(look_up.asked) == 10
 
 
-async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(look_up: LookUp) -> None:
-    """The thread is still there: freeing its place sooner would break the bound."""
+async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(
+    look_up: LookUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Freeing it sooner would break the bound. A crawler that gives up on a page gets no traceback about it later.
+
+    A caller that is cancelled before its look-up began frees its place.
+    """
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
     dead = asyncio.create_task(resolver.resolve("dead.example"))
     await until(lambda: look_up.asked == ["dead.example"])
-    dead.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await dead
+    waiting = asyncio.create_task(resolver.resolve("waiting.example"))
     alive = asyncio.create_task(resolver.resolve("site.example"))
+    await settle()
+    for task in (dead, waiting):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
     await settle()
     assert not alive.done()
     assert look_up.asked == ["dead.example"]
     look_up.let_go.set()
     async with asyncio.timeout(60):
         assert await alive
-
-
-async def test_cancelled_look_up_that_fails_logs_nothing(
-    look_up: LookUp, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A crawler that gives up on a page gets no traceback about its name later."""
-    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
-    dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await until(lambda: look_up.asked == ["dead.example"])
-    dead.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await dead
-    look_up.let_go.set()
-    assert await resolver.resolve("site.example")
+    assert look_up.asked == ["dead.example", "site.example"]
     gc.collect()
     assert caplog.records == []
-
-
-async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> None:
-    """A caller that is cancelled before its look-up began frees its place."""
-    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
-    dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await until(lambda: look_up.asked == ["dead.example"])
-    waiter = asyncio.create_task(resolver.resolve("waiting.example"))
-    await asyncio.sleep(0)
-    waiter.cancel()
-    look_up.let_go.set()
-    await asyncio.gather(dead, waiter, return_exceptions=True)
-    async with asyncio.timeout(60):
-        assert await resolver.resolve("site.example")
-    assert "waiting.example" not in look_up.asked
 
 
 @pytest.mark.parametrize(
@@ -203,44 +152,23 @@ async def test_failure_is_an_os_error_and_frees_the_place(error: Exception) -> N
         assert await resolver.resolve("site.example")
 
 
-async def test_threads_do_not_hold_up_the_end(look_up: LookUp) -> None:
-    """They are daemons: a program ends without waiting for a name server."""
-    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
-    dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await until(lambda: look_up.asked == ["dead.example"])
-    (thread,) = (thread for thread in threading.enumerate() if thread.name == "resolve dead.example")
-    assert thread.daemon
-    dead.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await dead
-    await resolver.close()
-    assert thread.is_alive()
-
-
-def test_answer_after_the_loop_is_closed_is_dropped(look_up: LookUp) -> None:
-    """Without a word from the thread."""
+def test_threads_do_not_hold_up_the_end(look_up: LookUp) -> None:
+    """They are daemons: a program ends without waiting for a name server. An answer after that is dropped silently."""
     # Of an earlier test's, one may still be about to end.
     earlier = set(threading.enumerate())
-    resolvers: list[threading.Thread] = []
 
-    async def ask() -> None:
+    async def ask() -> threading.Thread:
         resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
         task = asyncio.create_task(resolver.resolve("dead.example"))
         await until(lambda: look_up.asked == ["dead.example"])
-        resolvers.extend(
-            thread
-            for thread in threading.enumerate()
-            if thread.name == "resolve dead.example" and thread not in earlier
-        )
+        (thread,) = (each for each in set(threading.enumerate()) - earlier if "dead.example" in each.name)
         task.cancel()
+        await resolver.close()
+        return thread
 
-    asyncio.run(ask())
+    thread = asyncio.run(ask())
+    assert thread.daemon
+    assert thread.is_alive()
     look_up.let_go.set()
-    (thread,) = resolvers
     thread.join(5)
     assert not thread.is_alive()
-
-
-def test_system_look_up_knows_this_machine() -> None:
-    """Without a network, too."""
-    assert system_look_up("127.0.0.1", 80, socket.AF_INET)[0][4] == ("127.0.0.1", 80)

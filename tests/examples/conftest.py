@@ -10,7 +10,7 @@ import sys
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.gate.servers import Web
@@ -49,23 +49,9 @@ class Ran:
         return found
 
 
-class Program(Protocol):
+class Program:
     """Starts commands as they are typed, in a folder of the test's."""
 
-    async def __call__(self, command: str, *, stdin: str = "") -> Ran:
-        """Run one to its end."""
-        ...
-
-    async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
-        """Start one, and give it all of its standard input."""
-        ...
-
-    async def end(self, process: asyncio.subprocess.Process) -> Ran:
-        """Wait for its end."""
-        ...
-
-
-class _Program:
     def __init__(self, web: Web, folder: Path, stack: AsyncExitStack) -> None:
         self._folder = folder
         self._stack = stack
@@ -83,9 +69,11 @@ class _Program:
         }
 
     async def __call__(self, command: str, *, stdin: str = "") -> Ran:
+        """Run one to its end."""
         return await self.end(await self.start(command, stdin=stdin))
 
     async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
+        """Start one, and give it all of its standard input."""
         python, example, *arguments = shlex.split(command.partition(" < ")[0])
         assert python == "python"
         pipe = asyncio.subprocess.PIPE
@@ -106,6 +94,7 @@ class _Program:
         return process
 
     async def end(self, process: asyncio.subprocess.Process) -> Ran:
+        """Wait for its end."""
         async with asyncio.timeout(60):
             out, err = await process.communicate()
         assert process.returncode is not None
@@ -131,4 +120,4 @@ async def internet() -> AsyncIterator[Web]:
 async def run(internet: Web, tmp_path: Path) -> AsyncIterator[Program]:
     """Runs examples against the internet of the test."""
     async with AsyncExitStack() as stack:
-        yield _Program(internet, tmp_path, stack)
+        yield Program(internet, tmp_path, stack)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web
 from tests.examples.conftest import DELAY, usage
 from tests.gate.servers import endless, silent
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,9 +59,7 @@ async def test_archive_as_its_docstring_says(run: Program, internet: Web, tmp_pa
     (tmp_path / "archive").mkdir()
     killed = await run.start(command, stdin=urls)
     journal = tmp_path / "archive" / "done.txt"
-    async with asyncio.timeout(60):
-        while slow not in internet.urls or len(journal.read_text().split()) < 7:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: slow in internet.urls and len(journal.read_text().split()) >= 7)
     killed.kill()
     await killed.wait()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 from tests.dashboard.reader import reading
-from tests.examples.conftest import ROOT, usage
+from tests.examples.conftest import usage
 
 if TYPE_CHECKING:
     from tests.examples.conftest import Program
@@ -38,8 +38,3 @@ async def test_status_as_its_docstring_says(run: Program, internet: Web) -> None
     assert (ran.status, ran.err) == (0, "")
     assert ran.line("com/page") == "https://example.com/page: 200"
     assert "is disallowed by line 2" in ran.line("com/private")
-
-
-def test_the_program_is_short() -> None:
-    """Less than forty lines."""
-    assert len((ROOT / "examples" / "dashboard.py").read_text(encoding="utf-8").splitlines()) < 40

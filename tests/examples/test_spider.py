@@ -46,6 +46,7 @@ async def test_spider_as_its_docstring_says(run: Program, internet: Web) -> None
     assert ran.line("/circle").startswith(f"302 {www}/circle (9 bytes")
 
 
+@pytest.mark.slow
 async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
     """Endless pages, pages made to be read for ever, failures and dead hosts cost it a line each; the limit holds."""
     starts = [f"https://{name}.example.org/" for name in ("endless", "tangle", "broken", "closed", "deep")]

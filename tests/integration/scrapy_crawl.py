@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
 NOWHERE: Final = "nowhere.test"
-"""A name without an address."""
+"""A name without an address, as are those below it."""
 
 
 class LoopbackResolver(CachingThreadedResolver):
@@ -39,7 +39,7 @@ class LoopbackResolver(CachingThreadedResolver):
 
     def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> Deferred[str]:  # noqa: N802  # Twisted's name.
         """The loopback address."""
-        return fail(DNSLookupError(name)) if name == NOWHERE else succeed("127.0.0.1")
+        return fail(DNSLookupError(name)) if name.endswith(NOWHERE) else succeed("127.0.0.1")
 
 
 class OldHandler:

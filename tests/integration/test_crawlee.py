@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -132,6 +131,7 @@ async def test_a_forbidden_page_is_asked_for_once(
     assert list(crawl.failed) == [f"{SITE}/page"]
 
 
+@pytest.mark.slow
 async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> None:
     """Crawlee keeps the rules of a thousand hosts, and alone would request each of these robots.txt twice."""
     hosts = [f"http://host-{number}.example" for number in range(1_010)]
@@ -139,17 +139,6 @@ async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> N
     await crawl.run(*(f"{host}/" for host in hosts))
     assert len(crawl.pages) == len(hosts)
     assert web.counts() == {f"{host}/{path}": 1 for host in hosts for path in ("robots.txt", "")}
-
-
-async def test_hosts_are_paced(open_gate: OpenGate, web: Web) -> None:
-    """However many requests Crawlee runs at once."""
-    gate = await open_gate(delay=0.2)
-    crawl = Crawl(gate)
-    await crawl.run(*(f"{SITE}/{number}" for number in range(4)))
-    assert len(crawl.pages) == 4
-    gaps = web.gaps("site.example")
-    assert len(gaps) == 4
-    assert min(gaps) >= 0.2 - 0.05
 
 
 async def test_redirects_are_judged(gate: RobotGate, web: Web) -> None:
@@ -165,24 +154,20 @@ async def test_redirects_are_judged(gate: RobotGate, web: Web) -> None:
 
 
 @pytest.mark.parametrize("respect", [False, True])
-async def test_unreachable_robots_txt_closes_a_site(gate: RobotGate, web: Web, *, respect: bool) -> None:
-    """Whether Crawlee asks first or not; its repetitions send nothing."""
-    web.serve(f"{SITE}/robots.txt", status=500)
+async def test_closed_hosts_are_left_alone(open_gate: OpenGate, web: Web, *, respect: bool) -> None:
+    """Whether Crawlee asks first or not; it repeats what failed, and the gate sends none of it. Others are paced."""
+    gate = await open_gate(max_block=60.0, delay=0.2)
+    busy, shut = "http://busy.example/page", "http://shut.example/page"
+    web.serve(busy, status=503, headers={"Retry-After": "3600"})
+    web.serve("http://shut.example/robots.txt", status=500)
     crawl = Crawl(gate, respect=respect)
-    await crawl.run(f"{SITE}/page")
-    assert crawl.pages == {}
-    assert set(web.urls) == {f"{SITE}/robots.txt"}
-    assert web.count(f"{SITE}/robots.txt") == 1
-
-
-async def test_host_that_asks_for_a_pause_is_left_alone(open_gate: OpenGate, web: Web) -> None:
-    """Crawlee repeats what failed; the gate sends none of it."""
-    gate = await open_gate(max_block=60.0)
-    web.serve(f"{SITE}/busy", status=503, headers={"Retry-After": "3600"})
-    crawl = Crawl(gate)
-    await crawl.run(f"{SITE}/busy")
-    assert web.count(f"{SITE}/busy") == 1
-    assert crawl.failed == {f"{SITE}/busy": "HostUnavailableError"}
+    await crawl.run(busy, shut, *(f"{SITE}/{number}" for number in range(4)))
+    assert len(crawl.pages) == 4
+    assert (web.count(busy), web.count(shut), web.count("http://shut.example/robots.txt")) == (1, 0, 1)
+    assert crawl.failed[busy] == "HostUnavailableError"
+    gaps = web.gaps("site.example")
+    assert len(gaps) == 4
+    assert min(gaps) >= 0.2 - 0.05
 
 
 async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) -> None:
@@ -217,40 +202,25 @@ async def test_robots_txt_takes_the_proxy_of_its_page(gate: RobotGate, web: Web)
     assert web.urls == proxy.asked
 
 
-async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -> None:
-    """Crawlee answers it with another proxy; the site is asked for nothing."""
-    gate.learn(SITE, b"")
-    client = GateHttpClient(gate)
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    proxy = ProxyInfo(
-        url=f"http://127.0.0.1:{port}",
-        scheme="http",
-        hostname="127.0.0.1",
-        port=port,
-        username="",
-        password="",
-    )
-    with pytest.raises(ProxyError):
-        await client.send_request(f"{SITE}/page", proxy_info=proxy)
-    with pytest.raises(ProxyError):
-        async with client.stream(f"{SITE}/page", proxy_info=proxy):
-            pass
-    assert web.urls == []
-
-
-async def test_proxy_that_asks_for_credentials_is_crawlees_error(gate: RobotGate, web: Web) -> None:
-    """For robots.txt as for a page, so that Crawlee uses another proxy; the site stays as it is."""
+@pytest.mark.parametrize("asks", [True, False], ids=["407", "down"])
+async def test_proxy_that_fails_is_crawlees_error(gate: RobotGate, web: Web, *, asks: bool) -> None:
+    """For robots.txt, for a page and for a stream: Crawlee answers it with another proxy; the site is asked nothing."""
     proxy = Proxy(web, says=ASKS)
     web.serve(f"{SITE}/robots.txt", RULES)
     await proxy.open()
     info = ProxyInfo(
         url=proxy.url, scheme="http", hostname="127.0.0.1", port=proxy.port, username="", password=""
     )
+    if not asks:
+        await proxy.close()
     client = GateHttpClient(gate)
     for _ in range(2):
-        with pytest.raises(ProxyError, match="407"):
+        with pytest.raises(ProxyError, match="407" if asks else None):
             await client.send_request(f"{SITE}/page", proxy_info=info)
         gate.learn(SITE, b"")
-    await proxy.close()
+    with pytest.raises(ProxyError):
+        async with client.stream(f"{SITE}/page", proxy_info=info):
+            pass
+    if asks:
+        await proxy.close()
     assert web.visits == []

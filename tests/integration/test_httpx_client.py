@@ -10,7 +10,7 @@ import pytest
 from tests.gate.network import Proxy
 from tests.integration.test_httpx import PAGE, PRIVATE, ROBOTS, RULES, SITE, ToTheWeb
 
-from robotgate import DisallowedError, NestedTurnError, OptionError, ProxyUnavailableError
+from robotgate import DisallowedError, OptionError, ProxyUnavailableError
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher, gated_client
 
 if TYPE_CHECKING:
@@ -87,33 +87,6 @@ async def test_transport_of_the_caller_is_used(web: Web, gate: RobotGate) -> Non
     client = gated_client(gate, transport=ToTheWeb(web), follow_redirects=True, base_url=SITE)
     async with client:
         assert (await client.get("/moved")).url == PAGE
-
-
-async def test_robots_txt_can_take_the_proxy(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
-    """With an `HttpxFetcher`, the site sees the proxy only."""
-    web.serve(ROBOTS, RULES)
-    async with httpx.AsyncHTTPTransport(proxy=proxy.url) as transport:
-        gate = await open_gate(fetcher=HttpxFetcher(transport))
-        await hold_to_the_rules(gated_client(gate, proxy=proxy.url))
-    assert proxy.served == [f"GET {ROBOTS}", f"GET {PAGE}", f"GET {PAGE}"]
-
-
-async def test_refusals_can_be_responses(web: Web, gate: RobotGate, proxy: Proxy) -> None:
-    """Through a proxy, too."""
-    web.serve(ROBOTS, RULES)
-    async with gated_client(gate, refusals_as_responses=True, proxy=proxy.url) as client:
-        assert (await client.get(PRIVATE)).status_code == 403
-    assert proxy.served == []
-
-
-async def test_one_turn_is_held_at_a_time(web: Web, gate: RobotGate, proxy: Proxy) -> None:
-    """A stream through a proxy holds its host's turn until it is closed."""
-    web.serve(PAGE, b"x" * 2_000_000)
-    async with gated_client(gate, proxy=proxy.url) as client:
-        async with client.stream("GET", PAGE):
-            with pytest.raises(NestedTurnError):
-                await client.get(PAGE)
-        assert gate.host(PAGE).open_turns == 0
 
 
 async def test_transport_that_is_gated_already_is_refused(gate: RobotGate) -> None:

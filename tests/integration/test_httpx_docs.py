@@ -135,6 +135,7 @@ async def test_what_the_page_warns_of_goes_past_the_gate(site: TestServer, gate:
     assert gate.host(private).visits == 0
 
 
+@pytest.mark.slow
 def test_successor_of_httpx_takes_its_place() -> None:
     """Tests of the transport and the client pass with httpx2 in place of httpx, by `httpx2.alias_httpx()`."""
     chosen = "identity or large_stream or refused_connection or disallowed or bounded or proxied"

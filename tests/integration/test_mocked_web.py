@@ -7,11 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from aiohttp import ClientResponse
-from aioresponses import aioresponses
-
-from robotgate.testing import MockedResponse
-from robotgate.testing.aioresponses import MockedWeb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,17 +89,3 @@ def test_testing_needs_no_package_for_it() -> None:
     """Only the fixture imports aioresponses and pytest, and an error says which is missing."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.strip().split("; ") == ["ModuleNotFoundError", "aioresponses"]
-
-
-def test_another_response_class_can_be_given() -> None:
-    """As in aioresponses."""
-
-    class Mine(MockedResponse):
-        """A response of a test."""
-
-    with MockedWeb() as web:
-        assert isinstance(web, aioresponses)
-        web.get("https://example.com/", response_class=Mine)
-        (match,) = web._matches.values()
-        assert match.response_class is Mine
-        assert issubclass(Mine, ClientResponse)

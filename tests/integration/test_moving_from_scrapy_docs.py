@@ -62,15 +62,6 @@ def test_settings_that_change() -> None:
         configured(**WHO, ROBOTSTXT_OBEY=False)
 
 
-def test_spider_of_before_is_one() -> None:
-    """The old spider of the page is a spider of Scrapy."""
-    names: dict[str, object] = {"__name__": "tea"}
-    exec(blocks(PAGE, "python")[0], names)
-    spider = names["TeaSpider"]
-    assert isinstance(spider, type)
-    assert spider().name == "tea"
-
-
 def test_settings_of_the_other_page_are_taken() -> None:
     """The settings that docs/scrapy.md shows alone, for the add-on and for the parser, are accepted."""
     addon, parser, *_ = (

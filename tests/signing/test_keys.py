@@ -183,43 +183,40 @@ def test_key_given_as_text_is_refused_and_not_shown() -> None:
         assert caught.value.__cause__ is None
 
 
+WITHOUT_SENSE: Final = {
+    "agent_url": (
+        *(
+            "http://bot.example",
+            "bot.example",
+            "https://",
+            "https://bot.example/bot",
+            "https://bot.example/?a",
+        ),
+        *(
+            "https://a:b@bot.example",
+            "https://b.example#a",
+            1,
+            'https://b"x.example',
+            "https://bot.example\n",
+        ),
+        *("https://..", "https://bot.example:0", "https://10.1", f"https://{'a' * 64}.example"),
+    ),
+    "components": (
+        (),
+        ("@method",),
+        ("@authority", "@authority"),
+        ("@authority", "date"),
+        None,
+        "@authority",
+    ),
+    "lifetime": (0, -1, 1.5, 86401, None),
+    "label": ("", "Sig1", "1", 'a"b', "a=b", None),
+    "form": ("legacy",),
+}
+
+
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(
-            ("agent_url", url)
-            for url in ("http://bot.example", "bot.example", "https://", "https://bot.example/bot")
-        ),
-        *(
-            ("agent_url", url)
-            for url in (
-                "https://bot.example/?a",
-                "https://a:b@bot.example",
-                "https://b.example#a",
-                1,
-                'https://b"x.example',
-                "https://bot.example\n",
-                "https://..",
-                "https://bot.example:0",
-                "https://10.1",
-                f"https://{'a' * 64}.example",
-            )
-        ),
-        *(
-            ("components", names)
-            for names in (
-                (),
-                ("@method",),
-                ("@authority", "@authority"),
-                ("@authority", "date"),
-                None,
-                "@authority",
-            )
-        ),
-        *(("lifetime", seconds) for seconds in (0, -1, 1.5, 86401, None)),
-        *(("label", label) for label in ("", "Sig1", "1", 'a"b', "a=b", None)),
-        ("form", "legacy"),
-    ],
+    ("option", "value"), [(option, value) for option, values in WITHOUT_SENSE.items() for value in values]
 )
 def test_option_without_sense_is_refused_by_name(option: str, value: object) -> None:
     """As the signer is made."""

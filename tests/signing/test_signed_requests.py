@@ -133,18 +133,17 @@ async def test_posts_and_other_methods_are_verified(web: Web, gate: RobotGate) -
 
 @pytest.mark.parametrize("is_inside", [False, True])
 async def test_each_attempt_of_a_session_has_its_own_signature(
-    web: Web, session: aiohttp.ClientSession, *, is_inside: bool
+    web: Web, gate: RobotGate, *, is_inside: bool
 ) -> None:
     """A retry replaces the signature of the first attempt, also where the middleware stands in the chain twice."""
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer()) as gate:
-        chain: list[aiohttp.ClientMiddlewareType] = [Twice(), gate.middleware]
-        if is_inside:
-            chain.insert(0, gate.middleware)
-        async with (
-            aiohttp.ClientSession(connector=web.connector(), middlewares=chain, headers=STALE) as crawler,
-            crawler.get(PAGE) as response,
-        ):
-            assert response.status == 200
+    chain: list[aiohttp.ClientMiddlewareType] = [Twice(), gate.middleware]
+    if is_inside:
+        chain.insert(0, gate.middleware)
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), middlewares=chain, headers=STALE) as crawler,
+        crawler.get(PAGE) as response,
+    ):
+        assert response.status == 200
     assert web.counts() == {ROBOTS: 1, PAGE: 2}
     verifier().check_visits(web.visits)
 
@@ -263,6 +262,7 @@ async def test_requests_of_httpx_are_verified(web: Web) -> None:
     verifier().check_visits(web.visits)
 
 
+@pytest.mark.slow
 async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None:
     """robots.txt, redirects and retries of a crawl, and pages that are requested without obeying."""
     file = tmp_path / "key.pem"
@@ -318,30 +318,3 @@ def test_signer_has_to_be_one() -> None:
     for given in (KEY, Ed25519Signer, "key.pem"):
         with pytest.raises(OptionError, match=r"^signer: "):
             RobotGate(AGENT, contact=CONTACT, signer=given)  # type: ignore[arg-type]
-
-
-def test_gate_with_a_signer_of_ones_own(web: Web) -> None:
-    """Whatever has `headers` is a signer."""
-    del web
-
-    class Constant:
-        def headers(self, method: str, url: str, now: float) -> dict[str, str]:
-            return {"X-Signed": f"{method} {url} {now > 0}"}
-
-    gate = RobotGate(AGENT, contact=CONTACT, signer=Constant())
-    assert gate._sign("GET", PAGE) == {"X-Signed": f"GET {PAGE} True"}
-
-
-async def test_without_the_extra_it_says_what_to_install() -> None:
-    """The library is needed by signers only, and its absence is told with the remedy."""
-    program = (
-        "import sys; sys.modules['cryptography'] = None\n"
-        "import robotgate\n"
-        "try: import robotgate.signing\n"
-        "except ModuleNotFoundError as error: print(error)"
-    )
-    code, out, _ = await run("-c", program)
-    assert (code, out.strip()) == (
-        0,
-        "robotgate.signing needs cryptography: pip install 'robotgate[signing]'",
-    )
