@@ -20,8 +20,11 @@ from robotgate import GateOptions, RobotGate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# A machine that is busy with other things is no fault of the code.
-settings.register_profile("robotgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine that is busy with other things is no fault of the code. With --slow, four times as many examples.
+settings.register_profile(
+    "robotgate", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", settings.get_profile("robotgate"), max_examples=100)
 settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
@@ -44,7 +47,11 @@ first, so that at the end no process has a long file left while the others have 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds `--slow` and `--eager-tasks`."""
-    parser.addoption("--slow", action="store_true", help="run the tests that are marked as slow, too")
+    parser.addoption(
+        "--slow",
+        action="store_true",
+        help="run the tests that are marked as slow, too, and all examples of Hypothesis",
+    )
     parser.addoption(
         "--eager-tasks",
         action="store_true",
@@ -53,10 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore SIGINT where it is ignored, as under `nohup` and in background jobs of a shell.
+    """Choose how many examples Hypothesis tries. Restore SIGINT where it is ignored, as in background jobs of a shell.
 
     A child process inherits that a signal is ignored, and then does not stop on the SIGINT that a test sends it.
     """
+    if config.getoption("--slow"):
+        settings.load_profile("thorough")
     if config.getoption("--eager-tasks"):
         _begin_tasks_at_once()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -77,19 +77,6 @@ def test_the_examples_of_the_time(body: bytes, agent: str, path: str, allowed: b
 
 
 @pytest.mark.parametrize(
-    ("value", "refused", "welcome"),
-    [
-        ("/help", ["/help", "/help.html", "/help/", "/help/index.html"], ["/hel", "/Help", "/x/help"]),
-        ("/help/", ["/help/", "/help/index.html"], ["/help", "/help.html"]),
-    ],
-)
-def test_a_rule_is_a_prefix(value: str, refused: list[str], welcome: list[str]) -> None:
-    """Without a slash at the end, pages and folders; with one, what lies in the folder."""
-    robots = read(f"User-agent: *\nDisallow: {value}".encode())
-    assert [path for path in (*refused, *welcome) if not robots.allowed(path, "foobot")] == refused
-
-
-@pytest.mark.parametrize(
     ("line", "agent", "binds"),
     [
         ("foobot", "foobot", True),
@@ -296,12 +283,6 @@ def test_rules_know_the_extremes(body: bytes, nothing: bool, everything: bool) -
     rules = read(body).rules("foobot")
     assert isinstance(rules, Rules)
     assert (rules.disallows_nothing, rules.disallows_everything) == (nothing, everything)
-
-
-def test_rules_show_themselves_in_short() -> None:
-    """For a debugger."""
-    assert repr(read(NOBODY_AT_ALL).rules("x")) == "<Rules for *: 1 rules>"
-    assert repr(read(b"").rules("x")) == "<Rules for nobody: 0 rules>"
 
 
 def test_a_file_without_an_origin_matches_no_absolute_url() -> None:

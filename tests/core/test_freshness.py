@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate.clock import DAY, MINUTE, parse_http_date
+from robotgate.clock import DAY, MINUTE
 from robotgate.sites.record import (
     MAX_DELTA,
     MAX_VALIDATOR,
@@ -218,15 +218,6 @@ def test_etag_that_is_none_is_not_sent(subtests: pytest.Subtests) -> None:
             assert conditions(copy_with(etag, None), URL) == {}
 
 
-def test_date_is_sent_back_as_it_came() -> None:
-    """Servers compare it as text (RFC 9110 §13.1.3)."""
-    assert conditions(copy_with(None, AT_NOON), URL) == {"If-Modified-Since": AT_NOON}
-    assert conditions(copy_with('"v1"', AT_NOON), URL) == {
-        "If-None-Match": '"v1"',
-        "If-Modified-Since": AT_NOON,
-    }
-
-
 @pytest.mark.parametrize(
     "date",
     ["", "yesterday", "0", f"{AT_NOON}\r\nX-Evil: 1", f"{AT_NOON}\n", f"{AT_NOON}{' ' * MAX_VALIDATOR}"],
@@ -266,12 +257,3 @@ def test_whether_a_304_is_about_our_copy(
     """RFC 9111 §4.3.4: it names ours, or none."""
     answer = Answer(status=304, etag=theirs[0], last_modified=theirs[1])
     assert needs_plain_request(copy_with(*ours), answer) is not expected
-
-
-@pytest.mark.parametrize(
-    ("text", "at"), [(AT_NOON, NOON), ("Sat, 21 Nov 2026 13:00:00 +0100", NOON), ("x", None)]
-)
-def test_dates(text: str, at: float | None) -> None:
-    """In any form that dates of HTTP had."""
-    date = parse_http_date(text)
-    assert at == (date and date.timestamp())

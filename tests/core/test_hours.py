@@ -62,38 +62,9 @@ def test_window_holds_from_its_first_minute_to_the_end_of_its_last(subtests: pyt
             assert (opens_at(joined(visits(window)), at=clock(at)) == clock(at)) is expected
 
 
-@pytest.mark.parametrize(
-    ("hours", "at", "opens"),
-    [
-        ((), "12:00", "12:00"),
-        (("0900-1700",), "12:00", "12:00"),
-        (("0900-1700",), "08:00:00.25", "09:00"),
-        (("0900-1700",), "17:01", "33:00"),
-        (("2300-0100",), "01:01", "23:00"),
-        (("2300-0100",), "00:30", "00:30"),
-        (("0900-1000", "1400-1500"), "11:00", "14:00"),
-        (("1400-1500", "0900-1000"), "16:00", "33:00"),
-        (("1400-1500", "0900-1000"), "03:00", "09:00"),
-        (("2400-0010",), "12:00", "24:00"),
-        (("0000-0000",), "00:01", "24:00"),
-    ],
-)
-def test_hours_open(hours: tuple[str, ...], at: str, opens: str) -> None:
-    """Within the hours at once, otherwise at the next of their beginnings, tomorrow's if need be."""
-    assert opens_at(joined(visits(*hours)), at=clock(at)) == clock(opens)
-
-
 def test_hours_of_a_host_that_is_never_to_be_visited() -> None:
     """An operator may block a host for ever; its hours make nothing of it."""
     assert opens_at(visits("0900-1700"), at=math.inf) == math.inf
-
-
-def test_hours_open_at_the_very_instant() -> None:
-    """Not a moment before, and a visit that is due a moment before waits that moment."""
-    opening_at = MIDNIGHT + 9 * 3600
-    just_before = math.nextafter(opening_at, 0)
-    assert opens_at(visits("0900-1700"), at=just_before) == opening_at
-    assert opens_at(visits("0900-1700"), at=opening_at) == opening_at
 
 
 @pytest.mark.parametrize(

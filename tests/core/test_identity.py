@@ -17,22 +17,6 @@ if TYPE_CHECKING:
 MAIL = "bot@example.org"
 
 
-@pytest.mark.parametrize(
-    ("agent", "token"),
-    [
-        ("ExampleBot/1.0", "ExampleBot"),
-        ("ExampleBot", "ExampleBot"),
-        ("  ExampleBot/1.0  ", "ExampleBot"),
-        ("ExampleBot (like a spider)", "ExampleBot"),
-        ("Example-Bot_x/2 (+https://example.org/bot)", "Example-Bot_x"),
-    ],
-)
-def test_token_is_the_first_word(agent: str, token: str) -> None:
-    """Without `token`, the name in robots.txt is the text before the first slash or blank."""
-    identity = identify(agent, contact=MAIL, token=None)
-    assert (identity.token, identity.user_agent) == (token, agent.strip())
-
-
 @pytest.mark.parametrize("token", ["ExampleBot", "examplebot", "EXAMPLEBOT"])
 def test_token_can_be_named(token: str) -> None:
     """A browser-like agent needs its token named, in whatever case."""
@@ -74,6 +58,10 @@ def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
 @pytest.mark.parametrize(
     ("agent", "given", "token"),
     [
+        ("ExampleBot/1.0", None, "ExampleBot"),
+        ("ExampleBot", None, "ExampleBot"),
+        ("  ExampleBot/1.0  ", None, "ExampleBot"),
+        ("Example-Bot_x/2 (+https://example.org/bot)", None, "Example-Bot_x"),
         ("Bot9/1.0", None, "Bot9"),
         ("My Bot/1.0", None, "My"),
         ("Example  Bot", None, "Example"),
@@ -82,8 +70,9 @@ def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
     ],
 )
 def test_token_is_the_first_word_unless_it_is_given(agent: str, given: str | None, token: str) -> None:
-    """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
-    assert identify(agent, contact=MAIL, token=given).token == token
+    """All before the first slash or blank. RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
+    identity = identify(agent, contact=MAIL, token=given)
+    assert (identity.token, identity.user_agent) == (token, agent.strip())
 
 
 async def test_gate_tells_whose_rules_it_obeys() -> None:
@@ -118,26 +107,11 @@ def test_page_contact_is_not_said_twice() -> None:
 def test_contacts_that_reach_nobody(subtests: pytest.Subtests) -> None:
     """A contact is an e-mail address or a page; everything else is refused by name, with the remedy."""
     for contact in [
-        "",
-        "   ",
-        "example.org",
-        "@",
-        "bot@",
-        "@example.org",
-        "bot@example@org",
-        "bot at example.org",
-        "Bot <bot@example.org>",
-        "a@b, c@d",
-        "mailto:bot@example.org",
-        "ftp://example.org/",
-        "http://",
-        "https:///bot",
-        "https://exa mple.org/",
-        "https://example.org/(bot)",
-        "http://[::1",
-        "bot@example.org\r\nX-Evil: 1",
-        "bot@bücher.example",
-    ]:
+        "", "   ", "example.org", "@", "bot@", "@example.org", "bot@example@org", "bot at example.org",
+        "Bot <bot@example.org>", "a@b, c@d", "mailto:bot@example.org", "ftp://example.org/", "http://",
+        "https:///bot", "https://exa mple.org/", "https://example.org/(bot)", "http://[::1",
+        "bot@example.org\r\nX-Evil: 1", "bot@bücher.example",
+    ]:  # fmt: skip
         with (
             subtests.test(contact=contact),
             pytest.raises(OptionError, match=r"contact=.*e-mail address or an http\(s\) URL"),
@@ -211,6 +185,7 @@ def test_token_is_named_by_a_word_that_begins_with_it(subtests: pytest.Subtests)
         ("google_bot/2.1", False),
         ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/crawler.html)", False),
         ("2bot", False),
+        ("", False),
         ("bot", True),
         ("Bot/1.0", True),
         ("BotNews/1.0", True),
@@ -227,11 +202,3 @@ def test_token_is_named_by_a_word_that_begins_with_it(subtests: pytest.Subtests)
                     with pytest.raises(OptionError, match="does not name"):
                         identity.complete(headers)
                 assert headers["User-Agent"] == user_agent
-
-
-@pytest.mark.parametrize("user_agent", ["Mozilla/5.0", "OtherBot/1.0", "MyExampleBot/1.0", ""])
-def test_another_name_than_the_token_is_refused(user_agent: str) -> None:
-    """A request that obeys one name's rules and sends another's tells site owners nothing."""
-    headers = CIMultiDict({"User-Agent": user_agent})
-    with pytest.raises(OptionError, match="does not name 'ExampleBot'"):
-        Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(headers)

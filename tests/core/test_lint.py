@@ -219,7 +219,7 @@ def test_lines_of_files_in_other_forms_are_checked() -> None:
     expected = [(3, CODE.BYTE_ORDER_MARK), (4, CODE.PATH_WITHOUT_SLASH)]
     assert found(body) == expected
     assert found(gzip.compress(body)) == [(1, CODE.NOT_UTF_8), *expected]
-    assert found(gzip.compress(GROUP + b"#\n" * 300_000))[-1][1] is CODE.FILE_TOO_LARGE
+    assert found(gzip.compress(GROUP + b"#" * MAX_BYTES))[-1][1] is CODE.FILE_TOO_LARGE
     assert found(b"\x1f\x8b\x08")[0] == (1, CODE.NOT_UTF_8)
 
 
@@ -292,7 +292,7 @@ def test_the_site_must_be_one() -> None:
 
 def test_the_file_is_too_large_where_the_parser_stops() -> None:
     """The line that the limit cuts is the first that is not read."""
-    body = b"User-agent: *\n" + b"Disallow: /\n" * 50_000
+    body = b"User-agent: *\n" + (b"Disallow: /" + b"a" * 400 + b"\n") * 2_000
     read = RobotsTxt.parse(body).groups[0].rules
     assert finding_of(CODE.FILE_TOO_LARGE, body).line == read[-1].line + 1
 
@@ -376,38 +376,12 @@ def test_a_finding_is_a_value_with_words() -> None:
 
 FRAGMENTS: Final = st.sampled_from(
     [
-        *(b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", b"Request-rate", b"Noindex"),
-        *(
-            b":",
-            b": ",
-            b" ",
-            b"\t",
-            b"\v",
-            b"\n",
-            b"\r",
-            b"\r\n",
-            b"\n\n",
-            b"#",
-            b"/",
-            b"*",
-            b"$",
-            b"%",
-            b"%6",
-            b"%61",
-        ),
-        *(
-            b"a",
-            b"5",
-            b"\0",
-            b"\xff",
-            b"\xef\xbb\xbf",
-            b"\xe2\x80\xa8",
-            b"https://a.example",
-            b"<html>",
-            b"disalow",
-        ),
+        b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", b"Request-rate", b"Noindex", b":",
+        b": ", b" ", b"\t", b"\v", b"\n", b"\r", b"\r\n", b"\n\n", b"#", b"/", b"*", b"$", b"%", b"%6",
+        b"%61", b"a", b"5", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"https://a.example",
+        b"<html>", b"disalow",
     ]
-)
+)  # fmt: skip
 BODIES: Final = st.one_of(st.binary(max_size=200), st.lists(FRAGMENTS, max_size=40).map(b"".join))
 
 
@@ -426,43 +400,21 @@ def test_no_bytes_raise(body: bytes, url: str | None) -> None:
 
 FIELDS: Final = st.sampled_from(
     [
-        *(b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", b"Request-rate", b"Visit-time"),
-        *(
-            b"Useragent",
-            b"Disallowed",
-            b"Alow",
-            b"Crawl_delay",
-            b"Site-map",
-            b"disallow = ",
-            b"Licence",
-            b"Note",
-            b"",
-        ),
+        b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", b"Request-rate", b"Visit-time",
+        b"Useragent", b"Disallowed", b"Alow", b"Crawl_delay", b"Site-map", b"disallow = ", b"Licence",
+        b"Note", b"",
     ]
-)
+)  # fmt: skip
 VALUES: Final = st.lists(
     st.sampled_from(
         [
-            *(
-                b"/",
-                b"/",
-                b"*",
-                b"$",
-                b"%",
-                b"%2",
-                b"%61",
-                b"%c3",
-                b"%%34%31",
-                b" ",
-                b"#",
-                b"\xc3\xa9",
-                b"\xff",
-            ),
-            *(b"a", b"b", b"5", b"0", b",", b".", b"-", b"min", b"0600", b"https://a.example", b"Allow: /b"),
+            b"/", b"/", b"*", b"$", b"%", b"%2", b"%61", b"%c3", b"%%34%31", b" ", b"#", b"\xc3\xa9",
+            b"\xff", b"a", b"b", b"5", b"0", b",", b".", b"-", b"min", b"0600", b"https://a.example",
+            b"Allow: /b",
         ]
     ),
     max_size=5,
-).map(b"".join)
+).map(b"".join)  # fmt: skip
 RECORDS: Final = st.tuples(FIELDS, st.sampled_from([b":", b": ", b" "]), VALUES).map(b"".join)
 
 
@@ -579,14 +531,9 @@ HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_longer_file_costs_no_more_than_its_length(kind: str) -> None:
-    """Counted in calls; there is a bound even where rules bind many agents in many ways."""
-    assert steps(HOSTILE[kind](1000)) <= 2.5 * steps(HOSTILE[kind](500))
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_findings_are_few(kind: str) -> None:
-    """However long the file."""
+    """Counted in calls; there is a bound even where rules bind many agents in many ways. Findings are few."""
     assert len(lint(HOSTILE[kind](1000))) < 1000
+    assert steps(HOSTILE[kind](400)) <= 2.5 * steps(HOSTILE[kind](200))
 
 
 @pytest.mark.parametrize(

@@ -78,18 +78,6 @@ async def test_tracing_hears_at_once_and_in_the_context_of_the_request() -> None
     assert len(heard) == 2
 
 
-async def test_every_subscriber_hears() -> None:
-    """One callback that subscribed twice hears twice."""
-    events = Events()
-    one: list[Event] = []
-    two: list[Event] = []
-    for callback in (one.append, two.append, two.append):
-        events.subscribe(callback)
-    events.emit(began(1))
-    await settle()
-    assert (len(one), len(two)) == (1, 2)
-
-
 async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
     """Neither who emits nor another subscriber notices it."""
     events = Events()
@@ -111,31 +99,17 @@ async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
 
 
 async def test_unsubscribed_hears_no_more() -> None:
-    """Not even of what happened before; the others go on hearing."""
-    events = Events()
-    gone: list[Event] = []
-    there: list[Event] = []
-    unsubscribe = events.subscribe(gone.append)
-    events.subscribe(there.append)
-    events.emit(began(1))
-    unsubscribe()
-    events.emit(began(2))
-    await settle()
-    assert gone == []
-    assert there == [began(1), began(2)]
-
-
-async def test_unsubscribing_twice_is_once() -> None:
-    """It ends its own subscription, and no other of the same callback."""
+    """Not even of what happened before. It ends its own subscription, if called twice, too, and no other."""
     events = Events()
     heard: list[Event] = []
     unsubscribe = events.subscribe(heard.append)
     events.subscribe(heard.append)
-    unsubscribe()
-    unsubscribe()
     events.emit(began(1))
+    unsubscribe()
+    unsubscribe()
+    events.emit(began(2))
     await settle()
-    assert heard == [began(1)]
+    assert heard == [began(1), began(2)]
 
 
 async def test_subscriber_may_unsubscribe_while_it_hears() -> None:
@@ -153,23 +127,6 @@ async def test_subscriber_may_unsubscribe_while_it_hears() -> None:
     await settle()
     assert heard == [began(1)]
     assert not events.is_heard(TurnBegan)
-
-
-async def test_subscriber_may_emit() -> None:
-    """What it causes is heard after what it heard."""
-    events = Events()
-    heard: list[Event] = []
-
-    def answer(event: Event) -> None:
-        heard.append(event)
-        if event == began(1):
-            events.emit(began(3))
-
-    events.subscribe(answer)
-    events.emit(began(1))
-    events.emit(began(2))
-    await settle()
-    assert heard == [began(1), began(2), began(3)]
 
 
 async def test_subscriber_runs_in_the_context_it_subscribed_in() -> None:
@@ -280,11 +237,6 @@ def test_logging_hears_by_its_level(
     caplog.set_level(level, logger=logger.name)
     events = Events()
     assert {kind for kind in LEVELS if events.is_heard(kind)} == heard
-
-
-def test_every_kind_has_a_level() -> None:
-    """The table knows what there is, and nothing else."""
-    assert set(LEVELS) == KINDS
 
 
 @pytest.mark.parametrize("event", [event for event, _ in LINES])

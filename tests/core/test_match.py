@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from tests.spelling import normalise_pattern, normalise_target
 
-from robotgate.rules.grammar import RequestRate, RuleKind, VisitTime
+from robotgate.rules.grammar import RuleKind
+from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Decision, Rules
 from robotgate.rules.verdict import Reason, Rule
 
@@ -28,56 +29,6 @@ def disallows(patterns: Iterable[str], target: str) -> bool:
     return not Rules(map(disallow, patterns)).allows(target)
 
 
-def test_normal_form_of_a_target(subtests: pytest.Subtests) -> None:
-    """Pure ASCII, with every escape that is needed and no other."""
-    for target, normal in [
-        ("", "/"),
-        ("/", "/"),
-        ("?x", "/?x"),
-        ("#x", "/"),
-        ("/a#b?c", "/a"),
-        ("/a?", "/a?"),
-        ("/%7e%41", "/~A"),
-        ("/%2f%3f%23%25%26%3d%2b", "/%2F%3F%23%25%26%3D%2B"),
-        ("/a%2F?b=%2f%3f%26", "/a%2F?b=%2F%3F%26"),
-        ("/*$", "/%2A%24"),
-        ("/%2a%24", "/%2A%24"),
-        ("/é ツ", "/%C3%A9%20%E3%83%84"),
-        ("/%c3%a9", "/%C3%A9"),
-        ('/"<>[\\]^`{|}', "/%22%3C%3E%5B%5C%5D%5E%60%7B%7C%7D"),
-        ("/%21%27%28%29%2c%3a%3b%40", "/!'(),:;@"),
-        ("/%zz%4", "/%25zz%254"),
-        ("/\x00\x7f\n", "/%00%7F%0A"),
-        ("/\ud800", "/%ED%A0%80"),
-        ("relative", "/relative"),
-    ]:
-        with subtests.test(target=target, normal=normal):
-            assert normalise_target(target) == normal
-            assert normalise_target(normal) == normal
-
-
-@pytest.mark.parametrize(
-    ("pattern", "normal"),
-    [
-        ("/a", "/a"),
-        ("/*a$", "/*a$"),
-        ("/a$b", "/a%24b"),
-        ("/a$$", "/a%24$"),
-        ("/a%", "/a%"),
-        ("/a%*%2%%*", "/a%*%252%25%*"),
-        ("/a%$", "/a%25$"),
-        ("/%2a%24", "/%2A%24"),
-        ("/é*", "/%C3%A9*"),
-        ("/*%2f?%2f", "/*%2F?/"),
-        ("*", "*"),
-    ],
-)
-def test_normal_form_of_a_pattern(pattern: str, normal: str) -> None:
-    """As a target's, but for the wildcard and the end mark."""
-    assert normalise_pattern(pattern) == normal
-    assert normalise_pattern(normal) == normal
-
-
 def test_a_decision_names_the_rule_and_the_one_it_beat() -> None:
     """The winner is the longest; the loser, the longest of the other kind."""
     rules = Rules([disallow("/a", 1), disallow("/", 2), allow("/a/b", 3), allow("/a", 4)], agents=["*"])
@@ -88,12 +39,6 @@ def test_a_decision_names_the_rule_and_the_one_it_beat() -> None:
         allowed=False, reason=Reason.DISALLOWED_BY_RULE, rule=disallow("/", 2)
     )
     assert rules.decide("/a").rule == allow("/a", 4)
-
-
-def test_an_allow_that_nothing_opposes_is_named() -> None:
-    """It decides, though nothing would have forbidden."""
-    decision = Rules([allow("/a")], agents=["*"]).decide("/a")
-    assert (decision.reason, decision.rule, decision.opposing) == (Reason.ALLOWED_BY_RULE, allow("/a"), None)
 
 
 @pytest.mark.parametrize(
@@ -146,39 +91,6 @@ def test_what_refuses_everything(rules: list[Rule], *, expected: bool) -> None:
     assert Rules(rules).disallows_everything is expected
 
 
-def test_rules_tell_what_they_were_made_of() -> None:
-    """Agents and what is asked about the speed."""
-    rate, visits = RequestRate(1, 5), VisitTime(0, 60)
-    rules = Rules(
-        [disallow("/a")], agents=["a", "b"], crawl_delay=2.0, request_rates=[rate], visit_times=[visits]
-    )
-    assert (rules.agents, rules.crawl_delay) == (("a", "b"), 2.0)
-    assert (rules.request_rates, rules.request_rate, rules.visit_times) == ((rate,), rate, (visits,))
-    assert repr(rules) == "<Rules for a, b: 1 rules>"
-    assert ALLOW_ALL.request_rate is None
-
-
-@pytest.mark.parametrize("length", range(1, 9))
-def test_prefixes_of_every_length(length: int) -> None:
-    """Short rules and long ones are found alike."""
-    path = "/abcdefgh"
-    assert disallows([path[:length]], path)
-    assert disallows([path[:length]], path[:length])
-    assert length == 1 or not disallows([path[:length]], path[: length - 1])
-    assert disallows([path[:length] + "*h$"], path)
-    assert not disallows([path[:length] + "$"], path)
-
-
-def test_the_longest_of_many_rules_decides() -> None:
-    """Rules that share their first characters, and rules that do not."""
-    rules = [disallow(f"/shared/{number}", number) for number in range(500)]
-    rules += [allow(f"/shared/{number}/open", 500 + number) for number in range(500)]
-    compiled = Rules(rules)
-    assert compiled.decide("/shared/123").rule == disallow("/shared/123", 123)
-    assert compiled.decide("/shared/7/open").rule == allow("/shared/7/open", 507)
-    assert compiled.decide("/shared/x").rule is None
-
-
 BOMBS = {
     "one letter": ("/" + "*a" * 4_000 + "b", "/" + "a" * 8_000),
     "two letters": ("/" + "*ab" * 2_500 + "$", "/" + "ab" * 4_000 + "a"),
@@ -195,6 +107,15 @@ def test_wildcards_do_not_look_back(pattern: str, target: str) -> None:
     started = time.process_time()
     assert rules.allows(target)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("blanks", [" ", "\t", "\t "], ids=repr)
+def test_blanks_within_patterns_do_not_make_a_file_slow(blanks: str) -> None:
+    """A file full of them takes tenths of a second of processor time, where it took ten seconds."""
+    line = f"Disallow: /a{blanks * (16_000 // len(blanks))}b\n"
+    started = time.process_time()
+    assert RobotsTxt.parse(f"User-agent: *\n{line * 31}".encode()).allowed("/", "foobot")
+    assert time.process_time() - started < 3
 
 
 def as_expression(pattern: str) -> re.Pattern[str]:
@@ -233,14 +154,6 @@ def test_every_short_pattern_matches_what_it_says(company: list[str]) -> None:
     assert wrong == []
 
 
-def test_a_file_full_of_wildcards() -> None:
-    """As many rules as a file can hold, each of which must be tried."""
-    rules = Rules(disallow(f"*{number:x}*z") for number in range(50_000))
-    started = time.process_time()
-    assert rules.allows("/" + "0123456789abcdef" * 20)
-    assert time.process_time() - started < 10
-
-
 @pytest.mark.parametrize("count", [499, 501, 2_000])
 def test_wildcards_with_a_text_each(count: int) -> None:
     """The answer does not depend on how many different texts are looked for, nor on the length of the target."""
@@ -270,12 +183,6 @@ def test_an_answer_does_not_change_when_it_is_asked_for_again(count: int) -> Non
         assert not rules.allows("/7/page")
         assert not rules.allows("/page?a=1")
         assert rules.allows("/page")
-
-
-def test_thousands_of_equal_rules_are_one() -> None:
-    """What is compiled is counted, not what is written."""
-    rules = Rules(disallow("/a", line) for line in range(8_000))
-    assert repr(rules) == "<Rules for nobody: 1 rules>"
 
 
 FILLERS = {

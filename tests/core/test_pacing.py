@@ -84,14 +84,6 @@ def test_first_instant_of_a_clock_is_no_block() -> None:
     assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, 0.0, 60.0)
 
 
-def test_fifty_answers_under_way_are_one_incident() -> None:
-    """Of fifty requests sent before the block was known, fifty refusals are one, however late they come."""
-    state = blocked(NEW, now=NOW, began_at=NOW - 1)
-    for number in range(49):
-        state = blocked(state, now=NOW + 10 * number, began_at=NOW - 1 + number / 49)
-    assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, NOW, NOW + 60)
-
-
 def test_of_several_retry_afters_the_longest_counts() -> None:
     """Each from its own answer; a shorter one takes nothing away."""
     state = blocked(NEW, retry_after=100.0, now=NOW, began_at=NOW - 1)
@@ -234,31 +226,6 @@ def test_other_statuses_change_nothing_but_the_latency(status: int) -> None:
     state = HostState(last_visit_at=5.0, visits=3)
     after = answered(state, status=status, retry_after=99.0, began_at=8.0, now=10.0, jitter=0.5)
     assert after == replace(state, latency=2.0)
-
-
-instants = st.floats(0, 1e10)
-counts = st.integers(0, 10**9)
-states = st.builds(
-    HostState,
-    last_visit_at=st.none() | instants,
-    next_allowed_at=instants,
-    blocked_at=instants,
-    blocked_until_at=instants,
-    failures=counts,
-    visits=counts,
-    bytes_read=counts,
-    latency=st.none() | st.floats(0, 1e5),
-)
-
-
-@given(states, states, states)
-def test_merging_needs_no_order(one: HostState, other: HostState, third: HostState) -> None:
-    """Commutative, associative, idempotent: news may come in any order and any number of times."""
-    assert merged(one, other) == merged(other, one)
-    assert merged(merged(one, other), third) == merged(one, merged(other, third))
-    assert merged(one, one) == one
-    assert merged(merged(one, other), other) == merged(one, other)
-    assert merged(one, NEW) == one
 
 
 def test_retry_after(subtests: pytest.Subtests) -> None:

@@ -42,11 +42,6 @@ Sitemap: https://example.com/s.xml
     )
 
 
-def test_nothing_makes_an_empty_file() -> None:
-    """No bytes, no groups."""
-    assert parse(b"") == ParsedFile()
-
-
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
 def test_lines_are_counted_as_editors_do(end: bytes) -> None:
     """Every line counts, those that say nothing too."""
@@ -76,51 +71,11 @@ def test_every_pace_record_of_a_run_stays_with_it() -> None:
     assert parsed.groups[0].crawl_delay == 3.0
 
 
-def test_a_group_without_delays_has_none() -> None:
-    """None is not zero."""
-    assert parse(b"User-agent: a\nDisallow: /").groups[0].crawl_delay is None
-    assert parse(b"User-agent: a\nCrawl-delay: 0").groups[0].crawl_delay == 0.0
-
-
-@pytest.mark.parametrize(
-    ("agent", "token", "expected"),
-    [
-        ("foobot", "foobot", True),
-        ("foobot", "foo", False),
-        ("foo", "foobot", False),
-        ("foobot", "", False),
-        ("my.bot", "my.bot", True),
-        ("*", "*", True),
-        ("*", "foobot", False),
-    ],
-)
-def test_whom_a_group_names(agent: str, token: str, *, expected: bool) -> None:
-    """A whole token, in lower case, or ``*``."""
-    assert Group((agent,)).names(token) is expected
-
-
-def test_many_agents_share_the_rules() -> None:
-    """17,000 User-agent lines above 8,000 rules: each rule is kept once, not once for each agent."""
-    agents = b"".join(b"User-agent: a%d\n" % number for number in range(17_000))
-    rules = b"".join(b"Disallow: /%d\n" % number for number in range(8_000))
-    parsed = parse(agents + rules)
-    assert len(parsed.groups) == 1
-    assert len(parsed.groups[0].agents) == 17_000
-    assert len(parsed.groups[0].rules) == 8_000
-
-
 def test_alternating_agents_and_delays_make_one_group() -> None:
     """Each agent line stands in one pace only."""
     parsed = parse(b"User-agent: a\nCrawl-delay: 1\n" * 10_000 + b"Disallow: /\n")
     assert len(parsed.groups) == 1
     assert sum(len(pace.agents) for pace in parsed.groups[0].paces) == 10_000
-
-
-def test_one_endless_line() -> None:
-    """Half a megabyte without a line end is dropped as a whole."""
-    assert parse(b"User-agent: *\nDisallow: /" + b"a" * 500_000 + b"\nDisallow: /b").groups[0].rules == (
-        Rule(RuleKind.DISALLOW, "/b", 3),
-    )
 
 
 def test_warnings_of_one_kind_are_told_once() -> None:

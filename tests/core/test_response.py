@@ -87,9 +87,6 @@ def test_text_of_any_charset_is_text(subtests: pytest.Subtests) -> None:
         ("text/html; CHARSET=Shift_JIS; x=y", "shift_jis"),
         ("text/html; charset=nonsense", "utf-8"),
         ("text/html; charset=", "utf-8"),
-        ("text/html; charset*=utf8; charset*1=-8", "utf-8"),
-        ("; ; =;;", "utf-8"),
-        ("x" * 10_000, "utf-8"),
         ("text/html; charset=" + "x" * 10_000, "utf-8"),
         ("text/html; charset=ü", "utf-8"),
     ]:
@@ -113,16 +110,8 @@ def test_charset_that_is_none_is_utf_8(charset: str) -> None:
 def test_octets_that_do_not_fit_never_raise(subtests: pytest.Subtests) -> None:
     """They become U+FFFD."""
     for charset in [
-        "utf-8",
-        "ascii",
-        "utf-16",
-        "utf-7",
-        "shift_jis",
-        "iso-2022-jp",
-        "utf-32",
-        "idna",
-        "punycode",
-    ]:
+        "utf-8", "ascii", "utf-16", "utf-7", "shift_jis", "iso-2022-jp", "utf-32", "idna", "punycode",
+    ]:  # fmt: skip
         for body in [b"", b"\xff\xfe\x00", bytes(range(256)), b"\x80" * 1000]:
             with subtests.test(charset=charset, body=body):
                 assert isinstance(response(body, f"text/plain; charset={charset}").text, str)

@@ -3,7 +3,7 @@
 import pytest
 
 from robotgate.errors import InvalidURLError
-from robotgate.rules.grammar import RequestRate, RuleKind, product_token
+from robotgate.rules.grammar import RuleKind, product_token
 from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Rules
 from robotgate.rules.verdict import Reason, Rule, Verdict
@@ -46,15 +46,6 @@ def test_allowed_is_the_verdict_in_short(subtests: pytest.Subtests) -> None:
                 assert robots.allowed(path, agent) is robots.allowed(f"https://example.com{path}", agent)
 
 
-def test_what_is_asked_about_the_speed() -> None:
-    """By agent; None where nothing is asked."""
-    robots = RobotsTxt.parse(FILE)
-    assert robots.crawl_delay("barbot") == 2.5
-    assert robots.request_rate("barbot") == RequestRate(1, 10)
-    assert robots.crawl_delay("bazbot") is None
-    assert robots.request_rate("bazbot") is None
-
-
 @pytest.mark.parametrize(
     ("agent", "token"),
     [
@@ -71,12 +62,6 @@ def test_what_is_asked_about_the_speed() -> None:
 def test_the_product_token_of_an_agent(agent: str, token: str) -> None:
     """All before the first slash or blank."""
     assert product_token(agent) == token
-
-
-def test_rules_are_compiled_once() -> None:
-    """The same agent gets the same rules."""
-    robots = RobotsTxt.parse(FILE)
-    assert robots.rules("foobot") is robots.rules("foobot")
 
 
 def test_agents_without_number_do_not_fill_the_memory() -> None:
@@ -124,20 +109,10 @@ def test_dot_segments_are_judged_as_they_are_sent(subtests: pytest.Subtests) -> 
         "http://1.2.3.4",
     ]:
         for path in [
-            "/a",
-            "/a/./b",
-            "/a/../private",
-            "/private/..",
-            "/private/../",
-            "/../private",
-            "/x/%2e%2E/private",
-            "/..private",
-            "/private/.",
-            "/private/./../a",
-            "/a//../private",
-            "/.",
+            "/a", "/a/./b", "/a/../private", "/private/..", "/private/../", "/../private",
+            "/x/%2e%2E/private", "/..private", "/private/.", "/private/./../a", "/a//../private", "/.",
             "/a?x=/../private",
-        ]:
+        ]:  # fmt: skip
             with subtests.test(authority=authority, path=path):
                 robots = RobotsTxt.parse(FILE)
                 assert robots.allowed(authority + path, "foobot") is robots.rules("foobot").allows(
@@ -160,13 +135,6 @@ def test_thousands_of_equal_groups() -> None:
     rules = robots.rules("foobot")
     assert rules.agents == ("*",)
     assert repr(rules) == "<Rules for *: 1 rules>"
-
-
-def test_a_verdict_names_the_rule_that_lost() -> None:
-    """The strongest of the other side."""
-    verdict = RobotsTxt.parse(FILE).verdict("/private/open", "foobot")
-    assert verdict.rule == Rule(RuleKind.ALLOW, "/private/open", 6)
-    assert verdict.opposing == Rule(RuleKind.DISALLOW, "/private", 5)
 
 
 SPLIT = b"User-agent: foobot\nCrawl-delay: 5\nUser-agent: barbot\nDisallow: /a\n"

@@ -97,22 +97,7 @@ def test_fewest_slots_hold(slots: list[int], max_slots: int | None, expected: in
     assert host_of(*origins, max_slots=max_slots).slots == expected
 
 
-def test_starts_are_metered_where_several_may_be_open() -> None:
-    """A serial host is paced by the end of each response, which is stricter."""
-    assert simple().host.limiter is None
-    paced = simple(OPTIONS | HostOptions(concurrency_per_host=2))
-    assert paced.host.limiter is not None
-    paced.options = OPTIONS | HostOptions(concurrency_per_host=2, delay=0.0)
-    paced.host.update_limits(None)
-    assert paced.host.limiter is None
-
-
 # When the next request may start.
-
-
-def test_unknown_host_is_due() -> None:
-    """A host that was never visited may be visited at once."""
-    assert simple().host.earliest_start(simple(), MIDNIGHT) == MIDNIGHT
 
 
 @pytest.mark.parametrize(("slots", "due_in"), [(1, 9.5), (2, 2.0)])

@@ -12,41 +12,12 @@ from robotgate.pace.host import StartWindow
 NOW: Final = 1.8e9
 
 
-@pytest.mark.parametrize(
-    ("starts", "due_in"),
-    [
-        ((), None),
-        ((0.0,), None),
-        ((0.0, 1.0), None),
-        ((0.0, 1.0, 2.0), 10.0),
-        ((0.0, 1.0, 2.0, 10.0), 11.0),
-        ((5.0, 5.0, 5.0), 15.0),
-    ],
-)
-def test_one_more_start_is_due(starts: tuple[float, ...], due_in: float | None) -> None:
-    """Three in ten seconds: the fourth when the first of the last three is ten seconds ago."""
-    window = StartWindow([Rate(3, 10.0)])
-    window.starts.extend(NOW + start for start in starts)
-    assert window.due_at(NOW) == (0.0 if due_in is None else NOW + due_in)
-
-
 @pytest.mark.parametrize(("reserved", "due_in"), [(0, None), (1, 10.0), (2, 11.0), (3, 30.0)])
 def test_reserved_starts_count_as_if_they_came_now(reserved: int, due_in: float | None) -> None:
     """A turn that was granted and has not begun takes part of the quota, and is followed by a known instant."""
     window = StartWindow([Rate(3, 10.0)])
     window.starts.extend([NOW, NOW + 1.0])
     assert window.due_at(NOW + 20.0, reserved=reserved) == (0.0 if due_in is None else NOW + due_in)
-
-
-def test_first_hour_holds_no_more_than_the_quota() -> None:
-    """Where a bucket that leaks would let a burst through and then the rate on top."""
-    window, now = StartWindow([Rate(600, 3600.0)]), NOW
-    count = 0
-    while now < NOW + 3600:
-        window.starts.append(now)
-        count += 1
-        now = max(now, window.due_at(now))
-    assert (count, now) == (600, NOW + 3600)
 
 
 def test_strictest_of_several_quotas_holds() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.pace.bench import DAY, HOST, Bench, OwnLease, heard_of, now, settle
+from tests.pace.bench import DAY, HOST, Bench, OwnLease, now, settle
 
 from robotgate.errors import (
     GateClosedError,
@@ -20,8 +19,6 @@ from robotgate.errors import (
 from robotgate.options import Rate
 from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
-from robotgate.pace.spacing import Asked
-from robotgate.rules.grammar import VisitTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,18 +47,6 @@ async def test_instants_of_a_host(delay: float, slots: int, takes: float, starts
     assert bench.starts == list(zip(starts, "abcd", strict=True))
 
 
-async def test_idle_time_counts() -> None:
-    """A turn that comes when the delay has passed goes at once; one that comes before waits for the rest of it."""
-    bench = Bench()
-    paced = bench.origin(delay=5.0)
-    await bench.visit("a", paced, takes=1.0)
-    await asyncio.sleep(2.0)
-    await bench.visit("b", paced)
-    await asyncio.sleep(60.0)
-    await bench.visit("c", paced)
-    assert bench.starts == [(0.0, "a"), (6.0, "b"), (66.0, "c")]
-
-
 # Order.
 
 
@@ -77,36 +62,7 @@ async def test_robots_goes_ahead_of_waiting_pages() -> None:
     assert bench.starts == [(0.0, "a"), (1.0, "robots"), (2.0, "urgent"), (3.0, "b")]
 
 
-async def test_priority_then_arrival() -> None:
-    """The higher priority goes first; within one, the earlier arrival, over all origins of the host."""
-    bench = Bench()
-    origins = [bench.origin(), bench.origin(port=8080)]
-    first = bench.visits(origins[0], "first")
-    await settle()
-    order = [("b0", 0), ("c-1", -1), ("a5", 5), ("b0'", 0), ("a5'", 5), ("c-1'", -1)]
-    rest = [
-        asyncio.create_task(bench.visit(name, origins[number % 2], priority=priority))
-        for number, (name, priority) in enumerate(order)
-    ]
-    await asyncio.gather(*first, *rest)
-    assert [name for _, name in bench.starts] == ["first", "a5", "a5'", "b0", "b0'", "c-1", "c-1'"]
-    assert [at for at, _ in bench.starts] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-
-
 # Turns that leave.
-
-
-@pytest.mark.parametrize(
-    ("leaving", "names"), [("b", ["a", "c", "d"]), ("c", ["a", "b", "d"]), ("d", ["a", "b", "c"])]
-)
-async def test_cancelled_waiter_leaves_no_trace(leaving: str, names: list[str]) -> None:
-    """Head, middle or last: the others move up as if it had never come."""
-    bench = Bench()
-    tasks = bench.visits(bench.origin(), "a", "b", "c", "d")
-    await asyncio.sleep(0.5)
-    next(task for task in tasks if task.get_name() == leaving).cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert bench.starts == [(float(at), name) for at, name in enumerate(names)]
 
 
 async def test_waiter_cancelled_between_grant_and_start() -> None:
@@ -118,21 +74,6 @@ async def test_waiter_cancelled_between_grant_and_start() -> None:
     await asyncio.gather(first, head, after, return_exceptions=True)
     assert head.cancelled()
     assert bench.starts == [(0.0, "a"), (1.0, "c")]
-
-
-async def test_waiter_cancelled_as_the_slot_is_freed() -> None:
-    """Ending a turn grants the next one at once; cancelling its task before it runs passes the turn on."""
-    bench = Bench()
-    paced = bench.origin(delay=0.0)
-    held = await bench.open(paced)
-    head, after = bench.visits(paced, "b", "c")
-    await settle()
-    bench.scheduler.end(held, bench.scheduler.now())
-    head.cancel()
-    await asyncio.gather(head, after, return_exceptions=True)
-    assert head.cancelled()
-    assert bench.starts == [(0.0, "c")]
-    assert (paced.host.open, bench.pages.held) == ((), set())
 
 
 async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
@@ -150,24 +91,6 @@ async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
     assert bench.starts == [(0.0, "0"), (1.0, "next")]
 
 
-async def test_cancellation_storm_with_late_arrivals() -> None:
-    """Waiters that come and go at odd instants never squeeze two starts together."""
-    bench = Bench()
-    paced = bench.origin()
-    tasks = []
-    for step in range(200):
-        tasks += bench.visits(paced, f"{step}")
-        await asyncio.sleep(0.21)
-        if step % 3 != 0:
-            tasks[-1].cancel()
-            tasks[step // 2].cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    instants = [at for at, _ in bench.starts]
-    assert len(instants) > 40
-    assert min(later - sooner for sooner, later in pairwise(instants)) >= 1.0 - 1e-6
-    assert bench.pages.held == set()
-
-
 async def test_ending_twice_is_ending_once() -> None:
     """Neither the slot nor the permit is given back twice."""
     bench = Bench(concurrency=1)
@@ -179,54 +102,6 @@ async def test_ending_twice_is_ending_once() -> None:
     assert bench.pages.held == set()
     state = paced.host.snapshot()
     assert (state.last_visit_at, state.visits) == (0.0, 1)
-
-
-async def test_granted_turn_that_ends_was_no_visit() -> None:
-    """Nothing was sent, so the next turn need not wait."""
-    bench = Bench()
-    paced = bench.origin()
-    turn = PacedTurn(paced)
-    await bench.scheduler.wait(turn)
-    bench.scheduler.end(turn, bench.scheduler.now())
-    await bench.visit("next", paced)
-    assert bench.starts == [(0.0, "next")]
-    assert paced.host.visits == 1
-
-
-async def test_turn_given_back_is_in_the_queue_once() -> None:
-    """It waits again at its place, though a turn of higher priority came meanwhile; one block refuses it once."""
-    bench = Bench()
-    paced = bench.origin()
-    await bench.visit("first", paced)
-    turn = PacedTurn(paced)
-    await bench.scheduler.wait(turn)
-    urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1, status=429, retry_after=1000.0))
-    await settle()
-    bench.scheduler.give_back(turn)
-    again = asyncio.create_task(bench.scheduler.wait(turn))
-    outcomes = await asyncio.gather(urgent, again, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [type(None), HostUnavailableError]
-    assert paced.waiting == 0
-
-
-async def test_turn_given_back_counts_once_before_others() -> None:
-    """A wait that fits is not refused because the turn before it has been granted once already."""
-    bench = Bench()
-    paced = bench.origin()
-    await bench.visit("first", paced)
-    turn = PacedTurn(paced)
-    await bench.scheduler.wait(turn)
-    urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1))
-    await settle()
-    bench.scheduler.give_back(turn)
-    again = asyncio.create_task(bench.begin(turn))
-    await settle()
-    # The urgent one went at 1.0, the turn goes at 2.0 and ends at 2.5.
-    last = asyncio.create_task(bench.visit("last", paced, max_wait=2.5))
-    await asyncio.sleep(1.5)
-    bench.scheduler.end(turn, bench.scheduler.now())
-    await asyncio.gather(urgent, again, last)
-    assert bench.starts == [(0.0, "first"), (1.0, "urgent"), (3.5, "last")]
 
 
 async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later() -> None:
@@ -252,7 +127,7 @@ async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later
 
 
 async def test_deadline_refused_at_once() -> None:
-    """A wait that is known not to fit is refused without waiting, with the seconds it would take."""
+    """A wait that cannot fit is refused without waiting, with the seconds it would take. One that fits is not."""
     bench = Bench()
     paced = bench.origin(delay=10.0)
     await bench.visit("a", paced)
@@ -261,6 +136,8 @@ async def test_deadline_refused_at_once() -> None:
         await bench.visit("b", paced, max_wait=7.5)
     assert now() == 2.0
     assert (refusal.value.host, refusal.value.retry_after) == (HOST, 8.0)
+    await bench.visit("c", paced, max_wait=8.0)
+    assert bench.starts == [(0.0, "a"), (10.0, "c")]
 
 
 async def test_deadline_refused_at_its_end() -> None:
@@ -276,15 +153,6 @@ async def test_deadline_refused_at_its_end() -> None:
     assert bench.starts == [(0.0, "a"), (6.0, "b")]
 
 
-async def test_deadline_that_just_fits() -> None:
-    """A turn that comes at the very end of the wait is not later than it."""
-    bench = Bench()
-    paced = bench.origin(delay=10.0)
-    await bench.visit("a", paced)
-    await bench.visit("b", paced, max_wait=10.0)
-    assert bench.starts == [(0.0, "a"), (10.0, "b")]
-
-
 async def test_deadline_of_now() -> None:
     """LWP's `use_sleep=0`: now or not at all."""
     bench = Bench()
@@ -296,41 +164,6 @@ async def test_deadline_of_now() -> None:
     await asyncio.sleep(1.0)
     await bench.visit("c", paced, max_wait=0.0)
     assert bench.starts == [(0.0, "a"), (1.0, "c")]
-
-
-async def test_deadline_counts_the_wait_for_a_permit() -> None:
-    """Refused at its end, a turn leaves the permit to the next."""
-    bench = Bench(concurrency=1)
-    held, paced = await bench.open(bench.origin("b.example")), bench.origin()
-    with pytest.raises(TooSoonError):
-        await bench.visit("hurried", paced, max_wait=3.0)
-    assert now() == 3.0
-    bench.scheduler.end(held, bench.scheduler.now())
-    await bench.visit("next", paced)
-    assert bench.starts == [(3.0, "next")]
-
-
-async def test_deadline_of_an_earlier_attempt_is_forgotten() -> None:
-    """A turn that asks for another attempt is held to the deadline of that attempt."""
-    bench = Bench()
-    other, paced = bench.origin("b.example", delay=100.0), bench.origin(delay=0.0)
-    # Another host's turn waits all the time.
-    tasks = bench.visits(other, "b0", "b1")
-    tasks += bench.visits(paced, "a0", takes=2.0)
-    await settle()
-    turn = PacedTurn(paced, deadline_at=8.0)
-    await bench.begin(turn)
-    assert now() == 2.0
-    tasks += bench.visits(paced, "a1", takes=7.0)
-    await asyncio.sleep(1.0)
-    bench.scheduler.end(turn, bench.scheduler.now())
-    await settle()
-    turn.deadline_at = now() + 8.0
-    bench.scheduler.renew(turn)
-    await bench.begin(turn)
-    assert now() == 10.0
-    bench.scheduler.end(turn, bench.scheduler.now())
-    await asyncio.gather(*tasks)
 
 
 async def test_deadline_is_checked_when_a_host_is_obtained() -> None:
@@ -410,72 +243,6 @@ async def test_block_too_long_refuses_all_turns() -> None:
     assert bench.starts == [(0.0, "a"), (1002.0, "e")]
 
 
-async def test_block_that_comes_while_a_permit_is_awaited() -> None:
-    """It counts when the permit is free at last: the block is waited out."""
-    bench = Bench(concurrency=1)
-    paced = bench.origin(concurrency_per_host=2)
-    robots = await bench.open(paced, ahead=True)
-    held = await bench.open(bench.origin("b.example"))
-    waiting = bench.visits(paced, "b")
-    await asyncio.sleep(1.0)
-    bench.scheduler.note_answer(robots, 429, heard_of(429, 100.0), bench.scheduler.now())
-    bench.scheduler.end(robots, bench.scheduler.now())
-    await asyncio.sleep(10.0)
-    bench.scheduler.end(held, bench.scheduler.now())
-    await asyncio.gather(*waiting)
-    assert bench.starts == [(101.0, "b")]
-    state = paced.host.snapshot()
-    assert (state.visits, state.blocked_until_at, state.failures) == (2, 101.0, 1)
-
-
-async def test_longer_delay_holds_for_those_that_wait_already() -> None:
-    """A Crawl-delay that is learnt while turns wait spaces them from then on; what was promised stays."""
-    bench = Bench()
-    paced = bench.origin()
-    tasks = bench.visits(paced, "a", "b", "c", "d")
-    await asyncio.sleep(1.5)
-    bench.ask(paced, Asked(crawl_delay=10.0))
-    await asyncio.gather(*tasks)
-    assert bench.starts == [(0.0, "a"), (1.0, "b"), (11.0, "c"), (21.0, "d")]
-
-
-async def test_longest_delay_of_several_origins_holds() -> None:
-    """The origins of one host share its pace: the longest delay that any asks for, and the operator's floor."""
-    bench = Bench()
-    paced = bench.origin(delay=2.0, asked=Asked(crawl_delay=0.5))
-    assert paced.host.delay == 2.0
-    bench.origin(port=443, delay=2.0, asked=Asked(crawl_delay=7.0))
-    bench.origin(port=8080, delay=2.0, asked=Asked(crawl_delay=3.0))
-    await asyncio.gather(*bench.visits(paced, "a", "b"))
-    assert bench.starts == [(0.0, "a"), (7.0, "b")]
-
-
-async def test_quota_is_not_taken_for_the_end_of_the_hours() -> None:
-    """Where a site names hours, and they are open, a page waits for the operator's quota as at any other site."""
-    bench = Bench()
-    hours = Asked(visit_times=(VisitTime(0, 1439),))
-    paced = bench.origin(delay=0.0, rate=Rate(1, HOUR), asked=hours)
-    await asyncio.gather(*bench.visits(paced, "a", "b"))
-    assert bench.starts == [(0.0, "a"), (HOUR, "b")]
-
-
-async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
-    """While a turn is granted and has not begun, the next start under a quota is still at a known instant."""
-    bench = Bench()
-    paced = bench.origin(delay=0.0, concurrency_per_host=2, rate=Rate(1, 10.0))
-    await bench.visit("first", paced)
-    turn = PacedTurn(paced)
-    await bench.scheduler.wait(turn)
-    assert now() == 10.0
-    assert bench.scheduler.wait_time(paced) == 10.0
-    visit = asyncio.create_task(bench.visit("next", paced, max_wait=30.0))
-    await settle()
-    assert bench.scheduler.begin_granted(turn)
-    bench.scheduler.end(turn, bench.scheduler.now())
-    await visit
-    assert bench.starts == [(0.0, "first"), (20.0, "next")]
-
-
 async def test_one_turn_tries_after_an_outage() -> None:
     """The others wait for its outcome: an answer lets all go, another outage of a host that is given up none."""
     bench = Bench()
@@ -502,27 +269,6 @@ async def test_one_turn_tries_after_an_outage() -> None:
 # Permits and the total rate.
 
 
-async def test_permits_over_all_hosts() -> None:
-    """As many turns are open over all hosts as there are permits, in the order of arrival."""
-    bench = Bench(concurrency=2)
-    names = [f"{letter}.example" for letter in "abcdef"]
-    tasks = [bench.visits(bench.origin(name, delay=0.0), name[0], takes=1.0) for name in names]
-    await asyncio.gather(*(task for some in tasks for task in some))
-    assert bench.starts == [(0.0, "a"), (0.0, "b"), (1.0, "c"), (1.0, "d"), (2.0, "e"), (2.0, "f")]
-
-
-async def test_waiting_for_the_delay_takes_no_permit() -> None:
-    """A turn whose host is not due leaves the permits to others."""
-    bench = Bench(concurrency=1)
-    paced = bench.origin(delay=100.0)
-    await bench.visit("a", paced)
-    waiting = bench.visits(paced, "b")
-    await settle()
-    await bench.visit("other", bench.origin("b.example"))
-    await asyncio.gather(*waiting)
-    assert bench.starts == [(0.0, "a"), (0.0, "other"), (100.0, "b")]
-
-
 async def test_permit_goes_to_the_turn_that_waits_longest() -> None:
     """A busy host does not keep the only permit to itself while another host's turn waits for it."""
     bench = Bench(concurrency=1)
@@ -535,18 +281,6 @@ async def test_permit_goes_to_the_turn_that_waits_longest() -> None:
     bench.scheduler.end(held, bench.scheduler.now())
     await asyncio.gather(*tasks)
     assert bench.starts == [(0.0, "b"), (0.0, "a1"), (1.0, "a2")]
-
-
-async def test_total_rate_goes_to_the_turn_that_waits_longest() -> None:
-    """Neither does it take start after start where all starts are metered."""
-    bench = Bench(total=Rate(1, 10.0))
-    one, other = bench.origin("a.example", delay=10.0), bench.origin("b.example", delay=0.0)
-    await bench.visit("a0", one)
-    tasks = bench.visits(other, "b")
-    await settle()
-    tasks += bench.visits(one, "a1", "a2", "a3")
-    await asyncio.gather(*tasks)
-    assert bench.starts == [(0.0, "a0"), (10.0, "b"), (20.0, "a1"), (30.0, "a2"), (40.0, "a3")]
 
 
 async def test_newcomer_does_not_overtake_at_the_instant_of_the_total_rate() -> None:
@@ -650,16 +384,6 @@ async def test_host_is_handed_over_after_the_turn_under_way() -> None:
     assert bench.starts == [(0.0, "a"), (65.0, "b")]
 
 
-async def test_host_that_no_turn_uses_is_handed_over_at_once() -> None:
-    """Nothing waits, nothing is open."""
-    bench = Bench(is_saved=True)
-    paced = bench.origin(lease=OwnLease())
-    await bench.visit("a", paced)
-    bench.scheduler.want(paced.host)
-    assert bench.scheduler.work.leaving == [paced.host]
-    assert bench.scheduler.work.unowned == set()
-
-
 @pytest.mark.parametrize("max_wait", [None, 8.0])
 async def test_host_that_is_wanted_is_handed_over_when_its_last_waiter_has_gone(
     max_wait: float | None,
@@ -733,15 +457,15 @@ async def test_close_refuses_all_waiters(pending_timers: Callable[[], int]) -> N
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_one_timer_for_ten_thousand_waiters(pending_timers: Callable[[], int]) -> None:
-    """Ten thousand waiters are one timer, all served in order, none sooner than asked."""
+async def test_one_timer_for_thousands_of_waiters(pending_timers: Callable[[], int]) -> None:
+    """However many waiters there are: all are served in order, none sooner than asked."""
     bench = Bench()
     paced = bench.origin()
-    tasks = bench.visits(paced, *map(str, range(10_000)))
+    tasks = bench.visits(paced, *map(str, range(2_000)))
     await asyncio.sleep(0.5)
-    assert (paced.host.waiting, pending_timers()) == (9_999, 1)
+    assert (paced.host.waiting, pending_timers()) == (1_999, 1)
     await asyncio.gather(*tasks)
-    assert bench.starts == [(float(number), str(number)) for number in range(10_000)]
+    assert bench.starts == [(float(number), str(number)) for number in range(2_000)]
     assert pending_timers() == 0
 
 
@@ -761,7 +485,7 @@ async def test_turns_that_are_over_are_not_kept() -> None:
     await bench.visit("s", slow)
     patient = asyncio.create_task(bench.visit("patient", slow, max_wait=3000.0))
     await settle()
-    for number in range(2000):
+    for number in range(500):
         await bench.visit(str(number), paced, max_wait=3600.0)
     gc.collect()
     assert sum(type(thing) is PacedTurn for thing in gc.get_objects()) < 200

@@ -58,12 +58,6 @@ async def test_a_verdict_tells_what_robots_txt_says(web: Web, gate: RobotGate) -
     assert web.urls == [ROBOTS]
 
 
-async def test_a_site_without_a_file_says_nothing(web: Web, gate: RobotGate) -> None:
-    """No robots.txt, no preference."""
-    web.serve(ROBOTS, RULES, status=404)
-    assert (await gate.check(f"{SITE}/art/1")).preferences.statements == ()
-
-
 async def test_declared_purposes_refuse_by_robots_txt(web: Web, open_gate: OpenGate) -> None:
     """Before the request, with the line; other pages and other purposes are as before."""
     web.serve(ROBOTS, RULES)
@@ -130,14 +124,6 @@ async def test_a_stream_is_refused_by_its_headers(web: Web, open_gate: OpenGate)
     assert gate.host(SITE).open_turns == 0
 
 
-async def test_without_purposes_nothing_is_refused(web: Web, gate: RobotGate) -> None:
-    """A preference is told, not enforced."""
-    web.serve(PAGE, "<meta name=robots content=none>", headers=HTML | {"Content-Usage": "train-ai=n"})
-    response = await gate.fetch(PAGE)
-    assert response.body
-    assert response.preferences.ai_train is Preference.DISALLOWED
-
-
 async def test_a_tdmrep_file_is_requested_once(web: Web, open_gate: OpenGate) -> None:
     """However many pages are fetched at once; before the pages, and paced with them."""
     web.serve(TDMREP, RESERVED)
@@ -159,37 +145,12 @@ async def test_a_header_replaces_the_file(web: Web, open_gate: OpenGate) -> None
         await gate.fetch(f"{SITE}/other")
 
 
-@pytest.mark.parametrize(("status", "problems"), [(404, 0), (403, 0), (500, 1)])
-async def test_a_missing_tdmrep_file_is_no_reservation(
-    web: Web, open_gate: OpenGate, status: int, problems: int
-) -> None:
-    """A file that cannot be had is told; one that is absent means that the protocol is not in use."""
-    web.serve(TDMREP, RESERVED, status=status)
-    gate = await open_gate(tdmrep=True)
-    await gate.fetch(PAGE)
-    preferences = (await gate.fetch(PAGE)).preferences
-    assert preferences.tdm is Preference.UNKNOWN
-    assert len(preferences.problems) == problems
-    assert web.count(TDMREP) == 1
-
-
 async def test_a_disallowed_tdmrep_file_is_not_requested(web: Web, open_gate: OpenGate) -> None:
     """robots.txt holds for it as for any URL."""
     web.serve(ROBOTS, "User-agent: *\nDisallow: /.well-known/")
     gate = await open_gate(tdmrep=True)
     assert (await gate.fetch(PAGE)).preferences.problems
     assert web.urls == [ROBOTS, PAGE]
-
-
-async def test_a_file_that_is_cancelled_is_requested_by_the_next(web: Web, open_gate: OpenGate) -> None:
-    """A caller that goes away cancels nothing of the others."""
-    web.serve(TDMREP, RESERVED, takes=0.1)
-    gate = await open_gate(tdmrep=True)
-    first = asyncio.ensure_future(gate.fetch(PAGE))
-    second = asyncio.ensure_future(gate.fetch(PAGE))
-    await web.arrivals(2)
-    first.cancel()
-    assert (await second).preferences.tdm is Preference.DISALLOWED
 
 
 async def test_a_task_that_holds_the_turn_is_told_so(web: Web, open_gate: OpenGate) -> None:
@@ -215,15 +176,6 @@ def test_purposes_are_checked(purposes: set[str]) -> None:
     """By name, when the gate is made."""
     with pytest.raises(OptionError, match="purposes"):
         RobotGate("ExampleBot/1.0", contact="bot@example.org", purposes=purposes)
-
-
-async def test_a_large_tdmrep_file_is_not_read_again_and_again(web: Web, open_gate: OpenGate) -> None:
-    """It is a problem for a day, not for a request with every page."""
-    web.serve(TDMREP, b" " * 1_100_000)
-    gate = await open_gate(tdmrep=True)
-    for _ in range(2):
-        assert "longer than" in str((await gate.fetch(PAGE)).preferences.problems[0])
-    assert web.count(TDMREP) == 1
 
 
 BY_PATH: Final = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nContent-Usage: /open/ train-ai=y\n"

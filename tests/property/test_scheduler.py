@@ -890,5 +890,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 TestScheduler = SchedulerMachine.TestCase
 TestScheduler.settings = settings(
-    max_examples=80, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=settings().max_examples * 4 // 5,
+    stateful_step_count=100,
+    suppress_health_check=list(HealthCheck),
 )

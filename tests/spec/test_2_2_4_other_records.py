@@ -6,19 +6,11 @@ from robotgate.rules.parser import Record
 from robotgate.rules.robotstxt import RobotsTxt
 
 OTHERS = [
-    "Sitemap: https://example.com/sitemap.xml",
-    "Crawl-delay: 5",
-    "Request-rate: 1/5",
-    "Visit-time: 0600-0845",
-    "Host: example.com",
-    "Clean-param: ref /articles/",
-    "Content-Signal: search=yes, ai-train=no",
-    "Noindex: /x",
-    "Unheard-of: anything",
-    "no colon here at all",
-    "",
-    "# a comment",
-]
+    "Sitemap: https://example.com/sitemap.xml", "Crawl-delay: 5", "Request-rate: 1/5",
+    "Visit-time: 0600-0845", "Host: example.com", "Clean-param: ref /articles/",
+    "Content-Signal: search=yes, ai-train=no", "Noindex: /x", "Unheard-of: anything", "no colon here at all",
+    "", "# a comment",
+]  # fmt: skip
 
 
 def test_other_records_do_not_part_user_agent_lines(subtests: pytest.Subtests) -> None:

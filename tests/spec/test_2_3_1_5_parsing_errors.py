@@ -8,18 +8,11 @@ from robotgate.rules.robotstxt import RobotsTxt
 @pytest.mark.parametrize(
     "noise",
     [
-        b"<!DOCTYPE html>",
-        b"\x00\x01\x02",
-        b"\xff\xfe\xfd",
-        b": value without a field",
-        b"field without a value:",
-        b"Disallow",
-        b"Disallow /two words",
-        b"User-agent",
-        b"::::",
+        b"<!DOCTYPE html>", b"\x00\x01\x02", b"\xff\xfe\xfd", b": value without a field",
+        b"field without a value:", b"Disallow", b"Disallow /two words", b"User-agent", b"::::",
         b"\xed\xa0\x80: \xf8\x88",
     ],
-)
+)  # fmt: skip
 def test_other_lines_are_used_whatever_stands_between(noise: bytes) -> None:
     """Each line must be tried on its own."""
     robots = RobotsTxt.parse(

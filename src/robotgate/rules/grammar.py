@@ -222,8 +222,11 @@ RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
 RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for kind in RuleKind}
 """Rules of one kind. Group: the value, with blanks and a comment after it. Taking them off afterwards is faster."""
-AFTER_VALUE: Final = tuple(map(re.compile, ("#.*", r" [ \t]*+(?![^\n])", r"\t[ \t]*+(?![^\n])")))
-"""A comment, and the blanks at the end of a line. What begins with a literal is found faster."""
+AFTER_VALUE: Final = tuple(
+    map(re.compile, ("#.*", r" (?<![ \t] )[ \t]*+(?![^\n])", r"\t(?<![ \t]\t)[ \t]*+(?![^\n])"))
+)
+"""A comment, and the blanks at the end of a line. What begins with a literal is found faster. Of many blanks in a row
+only the first is looked at: a line full of them would take quadratic time."""
 
 
 _UNITS: Final = {
