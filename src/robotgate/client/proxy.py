@@ -125,7 +125,8 @@ def fault_of_error(
         # aiohttp-socks has no public name for it.
         proxy = f"{name}:{getattr(connector, '_proxy_port', '')}"
     kinds = (*type(error).__mro__, *type(error.__cause__).__mro__)
-    is_named = any(_OF_PROXIES.search(kind.__name__) for kind in kinds)
+    # A library for SOCKS raises a plain EOFError where the proxy closes the connection. aiohttp never does.
+    is_named = isinstance(error, EOFError) or any(_OF_PROXIES.search(kind.__name__) for kind in kinds)
     if isinstance(error, aiohttp.ClientConnectorError) and host is not None:
         is_named = is_named or _plain(error.host) != _plain(host)
     elif isinstance(error, aiohttp.ClientConnectionError) and proxy is not None:
