@@ -87,25 +87,29 @@ class Learner:
     )
 
     def __init__(self, host: Taught) -> None:
-        self.is_rough = host.learned_delay > host.limit_delay * CAP or not host.learned_delay
+        self.is_rough: bool = host.learned_delay > host.limit_delay * CAP or not host.learned_delay
         """Whether the limit is known by its order of magnitude alone."""
-        self.cycle_at, self.cycle_visits = host.known_at, host.known_visits
+        self.cycle_at: float = host.known_at
         """When the last pause ended, or the first visit."""
-        self.changed_visits = host.known_visits
+        self.cycle_visits: int = host.known_visits
+        """How many visits there were before."""
+        self.changed_visits: int = host.known_visits
         """How many visits there were when the delay changed."""
-        self.held_delay = 0.0
+        self.held_delay: float = 0.0
         """The last delay that was held for some answers."""
-        self.stops = 0
+        self.stops: int = 0
         """How often we were told off since the last good answer."""
-        self.stop_at = self.told_at = 0.0
-        """When we were told off first and last since then."""
-        self.stopped = 0.0
+        self.stop_at: float = 0.0
+        """When we were told off first since then."""
+        self.told_at: float = 0.0
+        """When we were told off last."""
+        self.stopped: float = 0.0
         """How long the last pauses were, from the first to the good answer after them."""
-        self.pause = 0.0
-        self.due_at = 0.0
+        self.pause: float = 0.0
+        self.due_at: float = 0.0
         """When the last pause was to end."""
-        self.wait = FIRST_WAIT
-        self.gain = FIRST_GAIN
+        self.wait: float = FIRST_WAIT
+        self.gain: float = FIRST_GAIN
 
     def told_off(
         self, host: Taught, asked: float = 0.0, *, now: float, most: float, stretch: float = 1.0
