@@ -164,11 +164,11 @@ class Addon(_OfCrawl):
         self.crawler.stats.inc_value(statistic or "robotgate/refused")
         return RefusedRequest(error)
 
-    def count_turn(self, turn: PageTurn) -> None:
-        """Count a request that is about to be sent."""
+    def count_turn(self, waited: float) -> None:
+        """Count a request that is about to be sent, and has waited so many seconds."""
         stats, name = self.crawler.stats, "robotgate/waited_seconds"
         stats.inc_value("robotgate/turns")
-        stats.set_value(name, stats.get_value(name, 0.0) + turn.waited)
+        stats.set_value(name, stats.get_value(name, 0.0) + waited)
 
     def _count(self, event: Event) -> None:
         if isinstance(event, HostBlocked):
@@ -268,7 +268,7 @@ class PacedHandler(_OfCrawl):
         await ensure_awaitable(getattr(self._handler, "close", lambda: None)())
 
     async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
-        self._addon.count_turn(turn)
+        self._addon.count_turn(turn.waited)
         # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
         for name, value in self._addon.gate._sign(request.method, request.url).items():
             request.headers[name] = value
