@@ -72,7 +72,8 @@ SHOWN_AS: Final = {
     " | ByOption": "",
     "ByOption.BY_OPTION": "...",
     "mappingproxy({})": "{}",
-    "robotgate.client.response._WorkedOut": "robotgate.Verdict",
+    " | robotgate.client.turns.PageTurn": "",
+    " | PageTurn": "",
 }
 """Private names in signatures, and what is shown instead."""
 
