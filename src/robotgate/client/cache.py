@@ -23,7 +23,7 @@ from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, Rob
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
-from robotgate.pace.signals import TELLING_STATUSES, Heard
+from robotgate.pace.signals import heard_of
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.rules.grammar import MAX_BYTES
@@ -430,11 +430,7 @@ class SiteCache:
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
-                    signals = Heard(
-                        tells_off=answer.status in TELLING_STATUSES,
-                        pause=answer.retry_after,
-                        field="Retry-After",
-                    )
+                    signals = heard_of(answer.status, answer.retry_after)
                     scheduler.note_answer(turn, answer.status, signals, now)
             elif answer.is_outage or answer.is_silence:
                 scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)

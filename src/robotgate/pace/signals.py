@@ -42,13 +42,16 @@ _RETRY: Final = "retry-after"
 _QUOTAS: Final = "ratelimit"
 _POLICY: Final = "ratelimit-policy"
 _LEFT: Final = ("ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
-_FIELDS: Final = (
-    "Retry-After",
-    "RateLimit",
-    "RateLimit-Remaining",
-    "X-RateLimit-Remaining",
-    "X-Rate-Limit-Remaining",
-)
+_SPELT: Final = {
+    name.lower(): name
+    for name in (
+        "Retry-After",
+        "RateLimit",
+        "RateLimit-Remaining",
+        "X-RateLimit-Remaining",
+        "X-Rate-Limit-Remaining",
+    )
+}
 
 _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
@@ -129,6 +132,8 @@ def heard(status: int, headers: Mapping[str, str] | None, *, now: float, quotas:
     lines: dict[str, list[str]] = {}
     for name, value in headers.items() if headers is not None else ():
         lines.setdefault(name.lower(), []).append(value)
+    if lines.keys().isdisjoint(_SPELT):
+        return heard_of(status)
     told, malformed = _quotas(lines, now) if quotas else ([], 0)
     # Each wait that is asked for, and by which field; the longest counts.
     pauses = [(quota.renewed_after, field) for quota, field in told if not quota.left and quota.renewed_after]
@@ -150,6 +155,14 @@ def heard(status: int, headers: Mapping[str, str] | None, *, now: float, quotas:
         field=pause[1] or spacing[1],
         malformed=malformed,
     )
+
+
+def heard_of(status: int, retry_after: float | None = None) -> Heard:
+    """As `heard`, from the seconds of a Retry-After that was read before; None: there was none."""
+    tells_off = status in TELLING_STATUSES
+    if retry_after is None:
+        return TOLD_OFF if tells_off else NOTHING_HEARD
+    return Heard(tells_off=tells_off, pause=retry_after, field="Retry-After")
 
 
 def parse_retry_after(value: str, *, now: float) -> float | None:
@@ -183,12 +196,8 @@ def _quotas(lines: Mapping[str, list[str]], now: float) -> tuple[list[tuple[_Quo
         except _MalformedError:
             malformed += 1
         else:
-            found += ((quota, _spelt(name)) for quota in read)
+            found += ((quota, _SPELT[name]) for quota in read)
     return found, malformed
-
-
-def _spelt(name: str) -> str:
-    return next(field for field in _FIELDS if field.lower() == name)
 
 
 def _reported(text: str, lines: Mapping[str, list[str]]) -> Iterator[_Quota]:
