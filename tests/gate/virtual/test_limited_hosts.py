@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmarks.limits_model import Bucket
-from tests.paced import OTHER, PAGE, REFUSED, SITE, make_gate, now, sleep_until, visit
+from tests.paced import OTHER, PAGE, REFUSED, SITE, make_gate, now, scripted, sleep_until, visit
 
 from robotgate import HostUnavailableError, MemoryStore
 from robotgate.events import BlockCause, HostBlocked
+from robotgate.sites import Answer
 
 if TYPE_CHECKING:
     from robotgate import RobotGate
@@ -177,3 +178,15 @@ async def test_answers_that_get_slow_slow_the_crawl() -> None:
         for _ in range(30):
             await visit(gate, takes=0.1, status=200)
         assert gate.host(PAGE).delay == 1.0
+
+
+async def test_429_for_robots_txt_names_no_header_that_it_lacks() -> None:
+    """The event says that the host is overloaded, and the host has asked for nothing."""
+    heard = list[HostBlocked]()
+    async with make_gate(scripted({SITE: Answer(status=429)})) as gate:
+        gate.subscribe(heard.append, HostBlocked)
+        with pytest.raises(HostUnavailableError):
+            await visit(gate)
+        await asyncio.sleep(0)
+        assert gate.host(PAGE).asked_by is None
+    assert [(event.cause, event.detail) for event in heard] == [(BlockCause.OVERLOADED, None)]
