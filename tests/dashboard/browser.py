@@ -86,8 +86,9 @@ class Tab:
         return result.get("value")
 
     async def until(self, script: str) -> None:
-        """Wait until an expression is true."""
-        later = f"new Promise((done) => setTimeout(() => done(Boolean({script})), 50))"
+        """Wait until an expression is true. One that raises is not: the old page may still be there."""
+        now = f"(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()"
+        later = f"new Promise((done) => setTimeout(() => done({now}), 50))"
         async with asyncio.timeout(PATIENCE):
             while not await self.run(later):
                 pass
