@@ -20,11 +20,11 @@ from robotgate import GateOptions, RobotGate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# A machine that is busy with other things is no fault of the code. With --slow, four times as many examples.
+# A machine that is busy with other things is no fault of the code. With --slow, twice as many examples.
 settings.register_profile(
     "robotgate", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("thorough", settings.get_profile("robotgate"), max_examples=100)
+settings.register_profile("thorough", settings.get_profile("robotgate"), max_examples=50)
 settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
@@ -35,7 +35,7 @@ FIRST: Final = (
     "test_docs_blocks.py",
     "integration",
     "examples",
-    "status",
+    "dashboard",
     "fleet",
     "stores",
     "cli",
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--slow",
         action="store_true",
-        help="run the tests that are marked as slow, too, and all examples of Hypothesis",
+        help="run the tests that are marked as slow, too, and more examples of Hypothesis",
     )
     parser.addoption(
         "--eager-tasks",

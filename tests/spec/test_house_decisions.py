@@ -109,7 +109,7 @@ def test_how_a_crawl_delay_is_read(subtests: pytest.Subtests) -> None:
         (7.0, ["7."]),
         (1.0, ["1.000"]),
         (60.0, ["1 min", "1 (min)"]),
-        (90.0, ["1,5 minutes", "1 min 30 s"]),
+        (90.0, ["1,5 minutes", "1 min 30 s", "1:30", "00:01:30"]),
         (120.0, ["2m"]),
         (3600.0, ["1 h"]),
         (5400.0, ["1h30m"]),

@@ -253,6 +253,7 @@ _DURATION: Final = re.compile(
     rf"(?:[ \t.(\[_-]*{_UNIT})?",
     re.ASCII | re.IGNORECASE,
 )
+_CLOCK: Final = re.compile(r"[0-9]{1,3}(?::[0-5][0-9]){1,2}(?![0-9:])", re.ASCII)
 _RATE: Final = re.compile(
     r"(?P<documents>[0-9]{1,9}(?:[.,][0-9]{1,9})?|[.,][0-9]{1,9})[ \t]*(?:[a-z]+[ \t]*)?"
     rf"(?:/|\b(?:per|every|in)\b)[ \t]*(?:{_UNIT}|(?P<time>[0-9.,][^ \t]*(?:[ \t]+[a-z]+)?))",
@@ -293,13 +294,18 @@ def read_delay(value: str) -> float | None:
 
 
 def _longest_duration(value: str) -> float | None:
-    """The longest of the durations in a row at the beginning of a value: seconds; ``1 min 30 s`` is one of them.
+    """The longest of the durations in a row at the beginning of a value: seconds; ``1 min 30 s`` is one of them, and
+    so is ``1:30``.
 
     A comma before three digits may group them or be a decimal mark; a point is a decimal mark.
     """
     if value.startswith("-"):
         return None
     longest: float | None = None
+    if clock := _CLOCK.match(value):
+        longest = 0.0
+        for part in clock[0].split(":"):
+            longest = 60.0 * longest + int(part)
     total = unit = 0.0
     position = 0
     while match := _DURATION.match(value, position):
