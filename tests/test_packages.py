@@ -15,7 +15,7 @@ ORDER: Final = (
     {"errors"},
     {"urls"},
     {"options"},
-    {"identity", "sites.status_table"},
+    {"identity", "prices", "sites.status_table"},
     {"events"},
     {"rules", "preferences"},
     {"pace"},

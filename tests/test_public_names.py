@@ -27,6 +27,7 @@ PUBLIC: Final = {
         BlockCause Event HostBlocked HostRecovered RobotsFetched StoreLost StoreRecovered TurnBegan
         TurnEnded TurnRefused VerdictRefused
     """,
+    "robotgate.prices": "Price parse_price",
     "robotgate.rules": "CleanParam Decision Group Record RequestRate RuleKind Rules VisitTime",
     "robotgate.lint": "Finding FindingCode Severity lint",
     "robotgate.sites": "Answer Failure HostAccess Outcome RobotsRecord",

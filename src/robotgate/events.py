@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from robotgate.errors import RobotGateError, StoreError
+    from robotgate.prices import Price
     from robotgate.sites.status_table import Outcome
 
 __all__ = [
@@ -157,9 +158,13 @@ class TurnEnded(Event):
     """Seconds since the turn began."""
     host: str = ""
     """What is paced together with the URL, as `HostView.host`."""
+    price: Price | None = None
+    """What the site asks for the page, after a status 402."""
 
     def __str__(self) -> str:
         answer = "no status" if self.status is None else f"HTTP status {self.status}"
+        if self.price is not None:
+            answer += f" ({self.price})"
         return one_line(
             f"a turn of {self.url} ended after {self.elapsed:.3f} s: {answer}, {self.bytes_read} bytes"
         )

@@ -87,6 +87,8 @@ class LocalSite:
                 return web.Response(status=302, headers={"Location": "/private/trap"})
             case "/gone":
                 return web.Response(status=410)
+            case "/paid":
+                return web.Response(status=402, headers={"crawler-price": "USD 0.01"})
         return web.Response(text="hello")
 
 

@@ -66,6 +66,14 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     assert ended.status == 0
 
 
+def test_rows_tell_prices(site: LocalSite) -> None:
+    """What a page costs; null for one that costs nothing. Nothing is paid, and the command has done what it could."""
+    ended = run(*POLITE, f"{site.base}/paid", f"{site.base}/a")
+    prices = {row["status"]: row["price"] for row in ended.rows}
+    assert prices == {402: {"scheme": "crawler-price", "amount": "0.01", "currency": "USD"}, 200: None}
+    assert (ended.status, site.asked["/paid"]) == (0, 1)
+
+
 def test_a_list_comes_from_a_file(site: LocalSite, tmp_path: Path) -> None:
     """Blank lines and comments are skipped; rows go to a file, never that of the list; blocked pages do not fail it."""
     urls, rows = tmp_path / "urls.txt", tmp_path / "rows.jsonl"

@@ -219,7 +219,8 @@ def test_lint_of_many_statements_takes_linear_time() -> None:
     "piece",
     [
         "<content server='a'/>", "<terms>a</terms>", "<a>", "<a b='", "&amp;", "<!--", "]]>", "<?a ?>",
-        "<![CDATA[", "<terms>", "<x:a xmlns:x='b'>", " a", "\0", "é", "&#65;",
+        "<![CDATA[", "<terms>", "<payment>", "<payment><amount/></payment>", "<amount>",
+        "<x:a xmlns:x='b'>", " a", "\0", "é", "&#65;",
     ],
 )  # fmt: skip
 def test_hostile_rsl_documents_take_bounded_time(piece: str) -> None:

@@ -286,6 +286,20 @@ def test_an_rsl_document_of_a_page_is_a_reference(document: str, references: lis
     assert (said(preferences), preferences.problems) == ({}, ())
 
 
+def test_payment_of_an_rsl_document_is_told_as_it_is_written() -> None:
+    """RSL 1.0: what is paid for, and how much. It is no licence, and disallows nothing."""
+    document = (
+        RSL
+        % """<content url="/"><license><payment type="crawl"><amount currency="USD">0.015</amount>
+    <amount currency="EUR"> 0.014 </amount></payment></license></content>"""
+    )
+    preferences = parse_preferences(html=f'<script type="application/rsl+xml">{document}</script>')
+    assert [(each.field, each.words) for each in preferences.statements] == [
+        ("payment", "crawl USD 0.015 EUR 0.014")
+    ]
+    assert (said(preferences), preferences.licenses, preferences.problems) == ({}, (), ())
+
+
 @pytest.mark.parametrize(
     ("document", "problem"),
     [

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -283,7 +283,7 @@ def _verdict_columns(verdict: Verdict | None) -> Row:
 
 def fetched(url: str, response: Response) -> Row:
     """Return the row of a page that has been fetched just now."""
-    ended_at = time.time()
+    ended_at, price = time.time(), response.price
     return _row(
         url,
         Outcome.FETCHED,
@@ -295,10 +295,11 @@ def fetched(url: str, response: Response) -> Row:
         sent_at=round(ended_at - response.elapsed, 3),
         ended_at=round(ended_at, 3),
         media_type=files.media_type_of(response),
+        price=None if price is None else asdict(price),
     )
 
 
-def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
+def _row(url: str, outcome: Outcome, **columns: object) -> Row:
     empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
     return {"url": url, "outcome": outcome, **empty, "ended_at": round(time.time(), 3), **columns}
 

@@ -13,6 +13,7 @@ from aiohttp import ClientResponseError, RequestInfo, hdrs
 from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
 from yarl import URL
 
+from robotgate.prices import Price, parse_price
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
 from robotgate.statements import Preferences
 from robotgate.urls import read_links
@@ -101,6 +102,14 @@ class Response:
         if not isinstance(self._verdict, Verdict):
             self._verdict = self._verdict.verdict
         return self._verdict
+
+    @property
+    def price(self) -> Price | None:
+        """What the site asks for the page; None unless the status is 402. Nothing is paid.
+
+        If the headers name no price that can be read, its scheme is ``unknown``.
+        """
+        return parse_price(self.status, self.headers)
 
     @property
     def preferences(self) -> Preferences:

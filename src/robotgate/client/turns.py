@@ -28,6 +28,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, TurnState
+from robotgate.prices import PAYMENT_REQUIRED, parse_price
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from robotgate.client.cache import SiteCache
     from robotgate.identity import Identity
+    from robotgate.prices import Price
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
 
@@ -52,13 +54,15 @@ REFUSALS: Final = (
 )
 """Errors that are reported as `TurnRefused` and counted as `Totals.turned_away`; a `DisallowedError` is reported as
 `VerdictRefused`."""
+REPORTED_STATUSES: Final = WAY_STATUSES | {PAYMENT_REQUIRED}
+"""Statuses whose headers are read, whatever these are."""
 
 
 class PageTurn(PacedTurn):
     """One request for a page."""
 
     # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
-    __slots__ = ("asked_at", "chain", "max_wait", "route", "ruling", "target", "turns", "units")
+    __slots__ = ("asked_at", "chain", "max_wait", "price", "route", "ruling", "target", "turns", "units")
 
     paced: Site
     holder: asyncio.Task[object] | None
@@ -93,6 +97,8 @@ class PageTurn(PacedTurn):
         self.chain: tuple[str, ...] = ()
         """The URLs that redirected here, first to last."""
         self.ruling: Ruling | None = None
+        self.price: Price | None = None
+        """What the site asks for the page."""
 
     @property
     def url(self) -> str:
@@ -136,6 +142,8 @@ class PageTurn(PacedTurn):
         if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
             return
         if status is not None:
+            if status == PAYMENT_REQUIRED and headers is not None:
+                self.price = parse_price(status, headers)
             now = self.turns.now()
             quotas = self.paced.options["obey_rate_limit_fields"]
             self.turns.scheduler.note_answer(
@@ -184,7 +192,7 @@ class PageTurn(PacedTurn):
         """
         self.end()
         self.asked_at, self.deadline_at = None, math.inf
-        self.status = None
+        self.status = self.price = None
         self.bytes_read = 0
         await self._renewed()
 
@@ -410,7 +418,7 @@ class Turns:
         now = self.ticks() + self.epoch
         if response is not None and turn.state is OPEN:
             if turn.status is None:
-                if (status := response.status) in WAY_STATUSES or is_spoken(status, response.headers):
+                if (status := response.status) in REPORTED_STATUSES or is_spoken(status, response.headers):
                     turn.report(status, response.headers)
                 else:
                     self.scheduler.note_answer(turn, status, NOTHING_HEARD, now)
@@ -430,6 +438,7 @@ class Turns:
                     bytes_read=turn.bytes_read,
                     elapsed=now - turn.began_at,
                     host=turn.paced.host.key,
+                    price=turn.price,
                 )
             )
 

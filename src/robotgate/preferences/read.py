@@ -1,7 +1,7 @@
 """From robotgate's values, and those of other clients, to a `Preferences`: the statements of headers and of pages.
 
 Of a page, its meta, link and script elements are read, in its first 64 KiB. A script element may hold an RSL document
-(RSL 1.0 §4.6.2). Its URLs are read, its permissions are not.
+(RSL 1.0 §4.6.2). Its URLs and its payments are read, its permissions are not.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ MAX_HEAD: Final = 65_536
 _NAMESPACE: Final = "{https://rslstandard.org/rsl}"
 _NAMING: Final = {f"{_NAMESPACE}{name}": name for name in ("standard", "custom", "terms")}
 """Elements whose text is a URL: of a shared licence (§3.8), of the publisher's own (§3.9), of terms to read (§3.17)."""
+_PAYMENT: Final = "payment"
+"""An element that says what is paid for: its type, and amounts with their currency."""
 _Reader: TypeAlias = "Callable[[str, str | None, float], list[Reading]]"
 """Reads a value. The other arguments are our product token, in lower case, and the time."""
 _READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
@@ -155,7 +157,11 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
         reader.feed(html[:MAX_HEAD])
     for document in reader.rsl:
         named, problems = _read_rsl(document)
-        found = [(name, url, Reading(reference=url)) for name, url in dict.fromkeys(named) if url]
+        found = [
+            (name, words, Reading(reference=None if name == _PAYMENT else words))
+            for name, words in dict.fromkeys(named)
+            if words
+        ]
         if problems or not found:
             found.append(("script", RSL_TYPE, Reading(broken=problems)))
         for name, words, reading in found:
@@ -215,7 +221,7 @@ def _read_rsl(text: str) -> tuple[list[tuple[str, str]], list[str]]:
     """What an RSL document names up to its first error, and that error.
 
     These are names of elements, each with its URL as it is written, and ``server``: the attribute of a content element
-    that names a licence server (§3.3).
+    that names a licence server (§3.3). A payment has the words ``crawl USD 0.015``: its type, then its amounts.
     """
     found: list[tuple[str, str]] = []
     if "<!DOCTYPE" in text:
@@ -230,6 +236,13 @@ def _read_rsl(text: str) -> tuple[list[tuple[str, str]], list[str]]:
                 return found, ["not an rsl element of https://rslstandard.org/rsl"]
             if event == "end" and element.tag in _NAMING and not len(element):
                 found.append((_NAMING[element.tag], (element.text or "").strip()))
+            elif event == "end" and element.tag == f"{_NAMESPACE}{_PAYMENT}":
+                amounts = [
+                    f"{each.get('currency', '')} {(each.text or '').strip()}"
+                    for each in element.findall(f"{_NAMESPACE}amount")
+                ]
+                if amounts:
+                    found.append((_PAYMENT, " ".join([element.get("type", ""), *amounts]).strip()))
             elif event == "start" and element.tag == f"{_NAMESPACE}content":
                 found.append(("server", element.get("server", "")))
     except ET.ParseError as error:
