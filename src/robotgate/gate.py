@@ -55,7 +55,7 @@ from robotgate.threads import ThreadsafeGate
 from robotgate.urls import as_url, pace_key_function
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
 
     from yarl import URL
 
@@ -776,18 +776,20 @@ class RobotGate:
         """
         self._identity.complete(headers)
 
-    def _sign(self, method: str, url: str | URL) -> dict[str, str]:
+    def _sign(self, method: str, url: str | URL, sent: Mapping[str, str]) -> dict[str, str]:
         """The headers that sign a request that is sent now; for clients that are not the gate's own.
 
         They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.
 
         Args:
             url: as it is sent, with its escapes.
+            sent: the request's other headers.
 
         Raises:
             InvalidURLError: the URL has no host, or is not as it is sent.
         """
-        return dict(self._identity.signature(method, url if isinstance(url, str) else str(as_url(url))))
+        written = url if isinstance(url, str) else str(as_url(url))
+        return dict(self._identity.signature(method, written, sent))
 
     @property
     def middleware(self) -> GateMiddleware:

@@ -33,7 +33,7 @@ _HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
 class Signer(Protocol):
     """Signs requests, so that sites can verify whose crawler they see. `robotgate.signing.Ed25519Signer` is one."""
 
-    def headers(self, method: str, url: str, now: float) -> Mapping[str, str]:
+    def headers(self, method: str, url: str, now: float, sent: Mapping[str, str]) -> Mapping[str, str]:
         """The headers that sign one request. They replace headers of the same names.
 
         It is called for each hop and each attempt, just before it is sent, so it has to be fast. The names are the same
@@ -43,6 +43,8 @@ class Signer(Protocol):
             method: the request's method.
             url: what is requested, without fragment and credentials.
             now: seconds since the epoch, by the machine's clock.
+            sent: the headers of the request, with those of an earlier signature, if it has one. Names in any case; of a
+                multidict, a name may have several lines.
         """
 
 
@@ -89,12 +91,16 @@ class Identity:
             if name not in given:
                 headers[name] = value
 
-    def signature(self, method: str, url: str) -> Mapping[str, str]:
-        """The headers that sign one request that is sent now; none without a signer."""
+    def signature(self, method: str, url: str, sent: Mapping[str, str]) -> Mapping[str, str]:
+        """The headers that sign one request that is sent now; none without a signer.
+
+        Args:
+            sent: as for `Signer.headers`.
+        """
         if self.signer is None:
             return {}
         # Not by the gate's clock, which stops while the machine is suspended: verifiers compare with the real time.
-        return self.signer.headers(method, url, time.time())
+        return self.signer.headers(method, url, time.time(), sent)
 
 
 def identify(agent: str, *, contact: str, token: str | None, signer: Signer | None = None) -> Identity:

@@ -173,9 +173,9 @@ class ThreadTurn:
         """Why it may be fetched."""
         return self._turn.verdict
 
-    def headers(self, method: str = "GET") -> dict[str, str]:
+    def headers(self, method: str = "GET", sent: Mapping[str, str] | None = None) -> dict[str, str]:
         """The headers of this request: User-Agent, From, and with a signer a signature. As `Turn.headers`."""
-        return self._turn.headers(method)
+        return self._turn.headers(method, sent)
 
     def report(
         self,

@@ -262,6 +262,56 @@ async def test_requests_of_httpx_are_verified(web: Web) -> None:
     verifier().check_visits(web.visits)
 
 
+async def test_price_that_is_paid_is_covered(web: Web, session: aiohttp.ClientSession) -> None:
+    """The header that a caller gives to one request is signed with it, whichever client sends it. What has no such
+    header is signed without it: robots.txt, and the first request, whose answer names the price.
+    """
+    known, paying = verifier(), "crawler-exact-price"
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        url = f"{request.scheme}://{request.host}{request.raw_path}"
+        found = known.check(Request(request.method, url, CIMultiDict(request.headers)))
+        if request.headers.get(paying) == "USD 0.01" and f'"{paying}"' in found.components:
+            return aioweb.Response(text="for you", headers={"crawler-charged": "USD 0.01"})
+        return aioweb.Response(status=402, headers={"crawler-price": "USD 0.01"})
+
+    web.handle(PAGE, answer)
+    paid = Ed25519Signer(KEY, agent_url=BOT, components=("@authority", paying))
+    async with (
+        RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=paid) as gate,
+        aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as crawler,
+        httpx.AsyncClient(transport=GateTransport(gate, ToTheWeb(web))) as other,
+    ):
+        price = (await gate.fetch(PAGE)).price
+        assert price is not None
+        offer = {"Crawler-Exact-Price": f"{price.currency} {price.amount}"}
+        assert (await gate.fetch(PAGE, headers=offer)).text == "for you"
+        async with crawler.get(PAGE, headers=offer) as response:
+            assert response.status == 200
+        assert (await other.get(PAGE, headers=offer)).text == "for you"
+        async with gate.turn(PAGE) as turn, aiohttp.ClientSession(connector=web.connector()) as client:
+            headers = turn.headers("GET", offer) | offer
+            async with client.get(turn.url, headers=headers) as response:
+                assert response.status == 200
+        assert (await gate.fetch(PAGE)).status == 402
+    assert web.counts() == {ROBOTS: 1, PAGE: 6}
+    asked = [visit for visit in web.visits if paying not in visit.headers]
+    assert len(asked) == 3
+    verifier().check_visits(asked)
+
+
+async def test_header_that_cannot_be_signed_is_refused_by_name(
+    web: Web, session: aiohttp.ClientSession
+) -> None:
+    """A signature is of ASCII: a caller that gives anything else is told, and nothing is sent."""
+    paid = Ed25519Signer(KEY, agent_url=BOT, components=("@authority", "crawler-max-price"))
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=paid) as gate:
+        for price in ("€ 0.01", "USD 1\nx: y", "\udcff"):
+            with pytest.raises(OptionError, match="crawler-max-price"):
+                await gate.fetch(PAGE, headers={"crawler-max-price": price})
+    assert web.counts() == {ROBOTS: 1}
+
+
 @pytest.mark.slow
 async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None:
     """robots.txt, redirects and retries of a crawl, and pages that are requested without obeying."""

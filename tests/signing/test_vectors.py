@@ -134,6 +134,18 @@ def test_directory_is_verified_for_its_own_host_only(form: AgentForm) -> None:
         verify("thief.example")
 
 
+def test_all_lines_of_a_header_are_covered() -> None:
+    """RFC 9421 §2.1: their values in one, with a comma between, without blanks at their ends, whatever the case."""
+    signer = Ed25519Signer(KEY, agent_url=None, components=("@authority", "x-a", "x-b", "x-none"))
+    lines = CIMultiDict([("X-A", " 1\t"), ("x-a", "2"), ("x-B", "")])
+    headers = signer.headers("GET", URL, CREATED, lines)
+    assert headers["Signature-Input"].startswith('sig1=("@authority" "x-a" "x-b");created=')
+    parameters = headers["Signature-Input"].removeprefix("sig1=")
+    base = f'"@authority": example.com\n"x-a": 1, 2\n"x-b": \n"@signature-params": {parameters}'
+    signature = base64.b64decode(headers["Signature"].removeprefix("sig1=:").removesuffix(":"))
+    Ed25519ByNaCl(RFC_PUBLIC).verify(signature, base.encode())
+
+
 @pytest.mark.parametrize("form", AgentForm)
 @pytest.mark.parametrize(
     "components",

@@ -421,7 +421,8 @@ class SiteCache:
         try:
             if flight.route is not None and isinstance(fetcher, AiohttpFetcher):
                 fetcher = replace(fetcher, route=flight.route)
-            headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
+            headers = {**self.identity.headers, **unless}
+            headers.update(self.identity.signature("GET", url, headers))
             left = max(ROBOTS_TIMEOUT - flight.elapsed, MIN_HOP_TIMEOUT)
             # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=left)

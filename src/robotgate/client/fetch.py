@@ -29,6 +29,7 @@ from robotgate.errors import (
     GateClosedError,
     HostUnavailableError,
     InvalidURLError,
+    OptionError,
     ProxyUnavailableError,
     ResponseTooLargeError,
     RobotGateError,
@@ -227,7 +228,7 @@ class PageFetcher:
             fault = fault_of_error(error, host=host, proxy=proxy_of(route), connector=self._session.connector)
             if fault is not None and not isinstance(error, RobotGateError):
                 raise ProxyUnavailableError(host, fault) from error
-            is_known = isinstance(error, aiohttp.ClientError) or attempt.turn_is_unused
+            is_known = isinstance(error, aiohttp.ClientError | OptionError) or attempt.turn_is_unused
             if is_known or not isinstance(error, ValueError):
                 raise
             # aiohttp's own, for credentials that a redirect names beside those of the request.

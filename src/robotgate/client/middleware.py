@@ -159,7 +159,7 @@ class GateMiddleware:
         requests[request] = turn
         try:
             if self._identity.signer is not None:
-                request.headers.update(self._identity.signature(request.method, turn.url))
+                request.headers.update(self._identity.signature(request.method, turn.url, request.headers))
             response = await handler(request)
             if response.status in WAY_STATUSES:
                 fault = fault_of_answer(response.status, response.headers, proxy_of(route))

@@ -115,10 +115,13 @@ class Turn:
         )
         return PageFetch(self._pages, request)
 
-    def headers(self, method: str = "GET") -> dict[str, str]:
+    def headers(self, method: str = "GET", sent: Mapping[str, str] | None = None) -> dict[str, str]:
         """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
 
         Ask for them just before each attempt: a signature holds for a minute or so, and for this URL alone.
+
+        Args:
+            sent: headers of your own, for a signer that covers some of them. Send them as well.
 
         Raises:
             RuntimeError: the turn has not begun, or is over.
@@ -126,7 +129,8 @@ class Turn:
         if self._turn.state is not OPEN:
             raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
         identity = self._turn.turns.identity
-        return {**identity.headers, **identity.signature(method, self.url)}
+        headers = {**identity.headers, **(sent or {})}
+        return {**identity.headers, **identity.signature(method, self.url, headers)}
 
     def report(
         self,

@@ -227,7 +227,7 @@ class GateTransport(httpx.AsyncBaseTransport):
     async def _send(self, request: httpx.Request, turn: PageTurn) -> httpx.Response:
         traced = _TracedRequest(request)
         # The caller's request stays unsigned: httpx copies its headers into the next hop.
-        traced.request.headers.update(self._gate._sign(request.method, turn.url))
+        traced.request.headers.update(self._gate._sign(request.method, turn.url, request.headers))
         try:
             response = await self._transport.handle_async_request(traced.request)
         except httpx.TransportError as error:

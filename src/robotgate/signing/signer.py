@@ -25,6 +25,12 @@ DIRECTORY_PATH: Final = "/.well-known/http-message-signatures-directory"
 DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*)?", re.ASCII)
 """Authority, path and query. Every URL with an authority matches."""
+_FIELD: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+"""The name of a header, in lower case (RFC 9110 §5.1), as a component's (RFC 9421 §2.1)."""
+_OWN: Final = frozenset({"signature", "signature-input", "signature-agent"})
+"""Headers that the signer itself makes."""
+_VALUE: Final = re.compile(r"[\t -~]*")
+"""What the value of a header can be signed as: a signature is of ASCII, in one line a component."""
 _SENT: Final = re.compile(r"[!-~]+")
 """What a URL consists of when it is sent."""
 
@@ -113,6 +119,21 @@ def origin_of(agent_url: str) -> str:
     return origin.text
 
 
+def value_of_field(name: str, sent: Mapping[str, str]) -> str | None:
+    """The value of a header as it is signed: of several lines, all (RFC 9421 §2.1). None if it is not sent.
+
+    Raises:
+        OptionError: it is not in ASCII, or has a line break.
+    """
+    lines = [value.strip(" \t") for key, value in sent.items() if key.lower() == name]
+    if not lines:
+        return None
+    value = ", ".join(lines)
+    if not _VALUE.fullmatch(value):
+        raise OptionError(f"the header {name}: {value[:_MAX_SHOWN]!r} cannot be signed: it is not in ASCII")
+    return value
+
+
 def signature_headers(
     key: SigningKey, label: str, covered: Sequence[tuple[str, str]], parameters: Mapping[str, str | int]
 ) -> dict[str, str]:
@@ -140,6 +161,7 @@ MAX_LIFETIME: Final = 24 * 3600
 """Seconds: the most that the drafts recommend."""
 NONCE_BYTES: Final = 64
 TAG: Final = "web-bot-auth"
+_MAX_SHOWN: Final = 100
 _LABEL: Final = re.compile(r"[a-z*][a-z0-9_.*-]*")
 """A key of a structured field's dictionary (RFC 9651 §3.1.2)."""
 
@@ -155,7 +177,9 @@ class Ed25519Signer:
         components: what of each request is covered, besides Signature-Agent: ``@authority`` or ``@target-uri``, and
             any of ``@method``, ``@scheme``, ``@path`` and ``@query``. ``("@method", "@target-uri")`` binds a signature
             to one request; a proxy that rewrites URLs then breaks it. Some verifiers read ``@query`` wrongly where a
-            URL has no query.
+            URL has no query. Headers too, in lower case, as ``crawler-exact-price``: each is covered by the signatures
+            of the requests that have it, and left out of the others, as no absent header can be covered (RFC 9421
+            §2.5).
         lifetime: seconds from `created` to `expires`, a whole number up to 86,400. Both clocks may differ by less.
         label: the name of the signature in its headers, and the key of Signature-Agent's dictionary.
 
@@ -163,7 +187,7 @@ class Ed25519Signer:
         OptionError: an argument makes no sense; the message names it.
     """
 
-    __slots__ = ("_agent", "_covered", "_key", "_label", "_lifetime", "agent_url")
+    __slots__ = ("_agent", "_covered", "_fields", "_key", "_label", "_lifetime", "agent_url")
 
     def __init__(
         self,
@@ -188,11 +212,11 @@ class Ed25519Signer:
         if lifetime > MAX_LIFETIME:
             raise OptionError(f"lifetime={lifetime!r}: give at most {MAX_LIFETIME} seconds")
         given = components if isinstance(components, list | tuple) else ()
-        named = set(given).intersection(DERIVED)
+        named = {name for name in given if name in DERIVED or _is_field(name)}
         if not named & {"@authority", "@target-uri"} or len(named) != len(given):
             raise OptionError(
                 f"components={components!r}: give each once, '@authority' or '@target-uri' among them;"
-                f" known are {', '.join(DERIVED)}"
+                f" known are {', '.join(DERIVED)}, and names of headers in lower case, but for those of signatures"
             )
         self._key = key
         self._label = label
@@ -200,7 +224,8 @@ class Ed25519Signer:
         self.agent_url: str | None = None if agent_url is None else origin_of(agent_url)
         """The origin that requests name; None if they name none."""
         self._agent: dict[str, str] = {}
-        self._covered = [(f'"{name}"', DERIVED[name]) for name in components]
+        self._covered = [(f'"{name}"', DERIVED[name]) for name in components if name in DERIVED]
+        self._fields = [name for name in components if name not in DERIVED]
         if self.agent_url is not None:
             self._agent["Signature-Agent"], identifier, value = agent_field(form, self.agent_url, label)
             self._covered.append((identifier, lambda *_: value))
@@ -229,20 +254,39 @@ class Ed25519Signer:
         """The thumbprint of the key (RFC 7638)."""
         return self._key.thumbprint
 
-    def headers(self, method: str, url: str, now: float) -> dict[str, str]:
-        """As `Signer.headers`, with a nonce of its own."""
+    def headers(
+        self, method: str, url: str, now: float, sent: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """As `Signer.headers`, with a nonce of its own.
+
+        Raises:
+            OptionError: a header that is covered is not in ASCII.
+        """
         created = int(now)
         nonce = b64encode(os.urandom(NONCE_BYTES)).decode("ascii")
-        return self.signed(method, url, created=created, expires=created + self._lifetime, nonce=nonce)
+        expires = created + self._lifetime
+        return self.signed(method, url, sent, created=created, expires=expires, nonce=nonce)
 
-    def signed(self, method: str, url: str, *, created: int, expires: int, nonce: str) -> dict[str, str]:
+    def signed(
+        self,
+        method: str,
+        url: str,
+        sent: Mapping[str, str] | None = None,
+        *,
+        created: int,
+        expires: int,
+        nonce: str,
+    ) -> dict[str, str]:
         """The headers of a request for given instants (seconds since the epoch) and a given nonce (base64).
 
         Raises:
+            OptionError: as `headers`.
             InvalidURLError: the URL has no host, or is not as it is sent.
         """
         target = Target.of(url)
         covered = [(identifier, value_of(method, target)) for identifier, value_of in self._covered]
+        values = [(name, value_of_field(name, sent or {})) for name in self._fields]
+        covered += [(f'"{name}"', value) for name, value in values if value is not None]
         parameters: dict[str, str | int] = {
             "created": created,
             "keyid": self._key.thumbprint,
@@ -255,3 +299,8 @@ class Ed25519Signer:
 
     def __repr__(self) -> str:
         return f"<Ed25519Signer {self.key_id} of {self.agent_url}>"
+
+
+def _is_field(name: object) -> bool:
+    """Whether a component is the name of a header that may be covered."""
+    return isinstance(name, str) and name not in _OWN and _FIELD.fullmatch(name) is not None

@@ -270,7 +270,8 @@ class PacedHandler(_OfCrawl):
     async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
         self._addon.count_turn(turn.waited)
         # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
-        for name, value in self._addon.gate._sign(request.method, request.url).items():
+        signature = self._addon.gate._sign(request.method, request.url, headers_of(request))
+        for name, value in signature.items():
             request.headers[name] = value
         try:
             response = await self._send(request)

@@ -158,11 +158,11 @@ def decoded(response: Response, *, max_bytes: int) -> Response:
     return response.replace(body=body, headers=headers)
 
 
-def headers_of(response: Response) -> CIMultiDict[str]:
-    """The headers of a response, with all lines of each. A value may be any bytes."""
+def headers_of(message: Request | Response) -> CIMultiDict[str]:
+    """The headers of a request or a response, with all lines of each. A value may be any bytes."""
     return CIMultiDict(
         (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
-        for name, values in response.headers.items()
+        for name, values in message.headers.items()
         for value in values
     )
 
