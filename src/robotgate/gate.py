@@ -240,7 +240,7 @@ class RobotGate:
         """
         if self._turns.is_open:
             self._scheduler.check_loop()
-            self._pages.close()
+            self._turns.closed.set()
         self._turns.is_open = False
         self._why_closed = _CLOSED
         await self._on_close.aclose()

@@ -398,6 +398,13 @@ class SiteCache:
                 outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
                 return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
             url = f"{hop.key}{target}"
+            if isinstance(answer, Answer) and answer.retry_after:
+                # On the way to the same host, the host's own block holds as well.
+                if answer.retry_after > hop.options["max_block"]:
+                    cause = f"a redirect to it asks for a pause of {answer.retry_after:.0f} s"
+                    return FetchResult(Outcome.FAILURE, Failure(cause), url, redirects)
+                flight.patience = 0.0
+                await asyncio.sleep(answer.retry_after)
 
     async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
         """Send one request in the host's turn."""

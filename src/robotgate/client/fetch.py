@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from contextlib import suppress
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -26,7 +25,6 @@ from robotgate.client.awaited import Pending
 from robotgate.client.proxy import Route, fault_of_error, proxy_of
 from robotgate.client.response import Hop, Response
 from robotgate.errors import (
-    GateClosedError,
     HostUnavailableError,
     InvalidURLError,
     OptionError,
@@ -129,7 +127,6 @@ class PageFetcher:
         self._turns = turns
         self._max_bytes = max_bytes
         self._timeouts = TotalTimeouts()
-        self._is_closed = asyncio.Event()
         self._held: set[PageTurn] = set()
         """Turns of callers in which a request is sent."""
         self._options: RequestOptions = {}
@@ -299,9 +296,7 @@ class PageFetcher:
             if isinstance(page, aiohttp.ClientResponse):
                 await release(page)
                 page = None
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_closed.wait(), pause)
-                raise GateClosedError
+            await self._turns.pause(pause)
             waited = attempt.waited + pause
 
     def _pause_after(
@@ -338,10 +333,6 @@ class PageFetcher:
         next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
         is_too_long = max(pause, site.host.blocked_until_at - now) > site.options["max_block"]
         return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
-
-    def close(self) -> None:
-        """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
-        self._is_closed.set()
 
     def _attempt(self, request: PageRequest) -> Attempt:
         """Return an attempt whose turn has yet to begin, unless it is the caller's.

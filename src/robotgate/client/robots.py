@@ -325,7 +325,9 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
         location=headers.get("Location", "").strip() or None,
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
-        retry_after=retry_after_of(headers, now=now) if status >= GOOD_BELOW else None,
+        retry_after=retry_after_of(headers, now=now)
+        if status >= GOOD_BELOW or status in REDIRECT_STATUSES
+        else None,
         etag=_agreed(headers, "ETag"),
         last_modified=_agreed(headers, "Last-Modified"),
         expires=headers.get("Expires"),

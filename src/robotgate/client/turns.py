@@ -9,34 +9,40 @@ from __future__ import annotations
 import asyncio
 import math
 from asyncio import _get_running_loop
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
+from weakref import WeakKeyDictionary
+
+from yarl import URL
 
 from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
 from robotgate.client.robots import Silence, outage_of
 from robotgate.errors import (
     DisallowedError,
+    GateClosedError,
     HostUnavailableError,
     NestedTurnError,
     NonPublicAddressError,
     ProxyUnavailableError,
+    RobotGateError,
     StoreError,
     TooSoonError,
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn
-from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
-from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken
+from robotgate.pace.scheduler import COARSEST_TIMER, STORE_TIMEOUT, Scheduler
+from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, parse_price
 from robotgate.rules.normal import as_written, is_plain, target_units
+from robotgate.sites.status_table import REDIRECT_STATUSES
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aiohttp import ClientResponse
-    from yarl import URL
 
     from robotgate.client.cache import SiteCache
     from robotgate.identity import Identity
@@ -146,9 +152,10 @@ class PageTurn(PacedTurn):
                 self.price = parse_price(status, headers)
             now = self.turns.now()
             quotas = self.paced.options["obey_rate_limit_fields"]
-            self.turns.scheduler.note_answer(
-                self, status, heard(status, headers, now=now, quotas=quotas), now
-            )
+            found = heard(status, headers, now=now, quotas=quotas)
+            if found.pause and status in REDIRECT_STATUSES and headers is not None:
+                self.turns.note_redirect(self, headers, now)
+            self.turns.scheduler.note_answer(self, status, found, now)
         if error is not None:
             self.note_error(error)
 
@@ -227,6 +234,16 @@ class Turns:
         """Called with each turn of a page as it ends, and the seconds since it began."""
         self.is_open: bool = False
         """Whether the gate is open."""
+        self.closed: asyncio.Event = asyncio.Event()
+        """Set when it is closed: what pauses ends."""
+        self._redirected: WeakKeyDictionary[asyncio.Task[object], tuple[str, float]] = WeakKeyDictionary()
+        """By task, where the last redirect with Retry-After to another host led it, and when it may follow.
+
+        The URL is as rules are matched with, for clients write it in several ways. A host that redirects slows down
+        the tasks that it has redirected, and no others on their way to the other host.
+        """
+        self._redirected_until_at = 0.0
+        """When all of them may follow."""
         self.now: Callable[[], float] = scheduler.now
         self.ticks: Callable[[], float] = scheduler.ticks
         self.epoch: float = scheduler.epoch
@@ -293,7 +310,11 @@ class Turns:
         turn.ruling = site.ruling
         # Matching may have taken a while: read the clock after it.
         now = self.ticks() + self.epoch
-        if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
+        if (
+            now >= site.ready_until_at
+            or (now < self._redirected_until_at and self._redirect_pause(turn, now) > 0)
+            or not self.scheduler.try_begin(turn, now)
+        ):
             return False
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
@@ -334,6 +355,9 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.asked_at + turn.max_wait
         try:
+            if now < self._redirected_until_at:
+                await self._follow_later(turn, now)
+                now = self.now()
             # A turn renews expired rules once. Where the delay is longer than a file is fresh, it would otherwise never
             # be granted.
             has_renewed = False
@@ -375,6 +399,56 @@ class Turns:
             self.scheduler.totals.turned_away += 1
             self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
             raise
+
+    # Redirects that ask for a pause (RFC 9110 §10.2.3).
+
+    def note_redirect(self, turn: PageTurn, headers: Mapping[str, str], now: float) -> None:
+        """Take in a redirect with Retry-After. On the way to the same host, the host's own block holds."""
+        pause, task = retry_after_of(headers, now=now), turn.holder
+        location = next((value for name, value in headers.items() if name.lower() == "location"), None)
+        if not pause or task is None or location is None:
+            return
+        try:
+            site, _, units = self.locate(URL(turn.url).join(URL(location)))
+        except (ValueError, RobotGateError):
+            # Nobody follows it.
+            return
+        if site.host is not turn.paced.host:
+            self._redirected[task] = f"{site.key}{units}", now + pause
+            self._redirected_until_at = max(self._redirected_until_at, now + pause)
+
+    def _redirect_pause(self, turn: PageTurn, now: float) -> float:
+        """The seconds until this task may follow the redirect that led it to a turn's URL."""
+        task = asyncio.current_task(self.scheduler.loop)
+        url, until_at = ("", 0.0) if task is None else self._redirected.get(task, ("", 0.0))
+        return until_at - now if url == f"{turn.paced.key}{turn.units}" else 0.0
+
+    async def _follow_later(self, turn: PageTurn, now: float) -> None:
+        """Wait until this task may follow the redirect to a turn's URL, if there is one.
+
+        Raises:
+            HostUnavailableError: the wait is longer than `max_block`.
+            TooSoonError: it is longer than `max_wait`.
+            GateClosedError: the gate was closed.
+        """
+        left, host = self._redirect_pause(turn, now), turn.paced.origin.host
+        if left <= 0:
+            return
+        if left > turn.paced.options["max_block"]:
+            raise HostUnavailableError(host, left, "the redirect to it asks for a pause by Retry-After")
+        if now + left > turn.deadline_at:
+            raise TooSoonError(host, left)
+        await self.pause(left + COARSEST_TIMER)
+
+    async def pause(self, delay: float) -> None:
+        """Wait for so many seconds.
+
+        Raises:
+            GateClosedError: the gate was closed meanwhile.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.closed.wait(), delay)
+            raise GateClosedError
 
     async def _known_in_time(self, turn: PageTurn, site: Site, now: float) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
