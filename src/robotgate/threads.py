@@ -184,11 +184,12 @@ class ThreadTurn:
         bytes: int = 0,  # noqa: A002  # As `Turn.report`.
         *,
         error: BaseException | None = None,
+        body: bytes = b"",
     ) -> None:
         """Report what came of the request: `Turn.report`."""
 
         async def report() -> None:
-            self._turn.report(status, headers, bytes, error=error)
+            self._turn.report(status, headers, bytes, error=error, body=body)
 
         _result(self.begin(report), self._loop)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from robotgate.pace.signals import MAX_PAUSE, heard, is_spoken
+from robotgate.pace.signals import MAX_PAUSE, MAX_PROBLEM, heard, is_overuse, is_spoken
 
 NOW: Final = 1_795_233_600.0
 LEFT, RESET = "X-RateLimit-Remaining", "X-RateLimit-Reset"
@@ -131,3 +132,55 @@ def test_whatever_is_sent_is_bounded(status: int, headers: dict[str, str]) -> No
     found = heard(status, headers, now=NOW)
     assert 0.0 <= (found.pause or 0.0) <= MAX_PAUSE
     assert 0.0 <= found.spacing <= MAX_PAUSE
+
+
+TYPES: Final = "https://iana.org/assignments/http-problem-types#"
+JSON: Final = {"content-type": "Application/Problem+JSON; charset=utf-8"}
+
+
+def problem(kind: str, **more: object) -> bytes:
+    """A body by RFC 9457."""
+    return json.dumps({"title": "Slower, please", "type": f"{TYPES}{kind}", **more}).encode()
+
+
+@pytest.mark.parametrize("kind", ["quota-exceeded", "temporary-reduced-capacity", "abnormal-usage-detected"])
+@pytest.mark.parametrize("status", [400, 402, 403, 420, 500])
+def test_problem_type_tells_us_off(status: int, kind: str) -> None:
+    """In a JSON body of any error but those whose status says so already."""
+    for name in ("application/problem+json", "application/json"):
+        assert is_overuse(status, {"Content-Type": name}, problem(kind))
+    assert is_overuse(status, JSON, problem(kind, **{"violated-policies": ["daily"]}).replace(b"/", b"\\/"))
+    assert not any(is_overuse(other, JSON, problem(kind)) for other in (200, 302, 429, 503))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (JSON, b""),
+        (JSON, problem("date")),
+        (JSON, problem("quota-exceeded-not")),
+        (JSON, problem("quota-exceeded").replace(b"iana.org", b"example.org")),
+        (JSON, problem("quota-exceeded")[:-1]),
+        (JSON, problem("quota-exceeded", detail="x" * MAX_PROBLEM)),
+        (JSON, b"[" + problem("quota-exceeded") + b"]"),
+        (JSON, problem("quota-exceeded").replace(b'"type"', b'"kind"')),
+        (JSON, problem("quota-exceeded") + b"\xff"),
+        (JSON, b"http-problem-types#" + b"[" * 8_000),
+        ({"Content-Type": "text/html"}, problem("quota-exceeded")),
+        ({}, problem("quota-exceeded")),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_other_bodies_say_nothing(headers: dict[str, str], body: bytes) -> None:
+    """Other types, other media types, what is no JSON, and what is too long."""
+    assert not is_overuse(403, headers, body)
+
+
+@given(
+    status=st.integers(0, 999),
+    kind=st.text() | st.just("application/json"),
+    body=st.binary() | st.binary().map(lambda raw: b'{"type": "http-problem-types#' + raw),
+)
+def test_no_body_makes_it_raise(status: int, kind: str, body: bytes) -> None:
+    """Whatever a server sends, it is no error, and no telling off."""
+    assert not is_overuse(status, {"Content-Type": kind}, body)

@@ -413,6 +413,15 @@ async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
 
 
 @pytest.mark.slow
+async def test_problem_type_blocks_the_host(web: Web, one: str, crawl: Crawl) -> None:
+    """A body that says that the crawl is too fast holds its host up, as a 429 does."""
+    body = b'{"type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"}'
+    web.serve(f"{one}/403", body, status=403, headers={"Content-Type": "application/problem+json"})
+    crawled = await crawl(f"{one}/403")
+    assert crawled.stats["robotgate/hosts_blocked"] == 1
+
+
+@pytest.mark.slow
 async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Crawl) -> None:
     """``concurrency_per_host`` raises Scrapy's own limits."""
     for page in range(4):

@@ -35,7 +35,7 @@ from robotgate.errors import (
 )
 from robotgate.pace.scheduler import COARSEST_TIMER
 from robotgate.pace.signals import TELLING_STATUSES
-from robotgate.pace.state import growing
+from robotgate.pace.state import GOOD_BELOW, growing
 from robotgate.pace.turn import OPEN
 from robotgate.urls import as_url
 
@@ -170,6 +170,8 @@ class PageFetcher:
                 if response.connection is not None:
                     await release(response)
         turn, turns, hops = attempt.turn, self._turns, response.history
+        if response.status >= GOOD_BELOW:
+            turn.note_body(response.status, response.headers, body)
         return Response(
             response.status,
             response.headers,

@@ -139,15 +139,18 @@ class Turn:
         bytes: int = 0,  # noqa: A002  # The name that a caller would write.
         *,
         error: BaseException | None = None,
+        body: bytes = b"",
     ) -> None:
         """Report what came of the request: 429 and 503 block the host, for as long as Retry-After says.
 
-        May be called as often as there is news, until the turn ends; later calls change nothing.
+        May be called as often as there is news, until the turn ends; of later calls, only `body` counts.
 
         Args:
             status: the HTTP status. The time until the first report counts as the host's response time.
-            headers: the response's; only Retry-After is read.
+            headers: the response's. What they ask about our speed and for money is read.
             bytes: bytes of body read since the last report.
+            body: the whole body of an error, decoded, where you have read it: by its problem type (RFC 9457) it may say
+                that we were too fast. Give `status` and `headers` with it.
             error: what the client raised instead of an answer; ignored after a status. After a connection that could
                 not be made, as aiohttp and asyncio raise it, the other turns of this origin wait until a request
                 reaches it again, or it is given up. After a timeout, or a connection that was closed without an
@@ -155,6 +158,8 @@ class Turn:
                 `report_unreachable`, or ``error=TimeoutError()``.
         """
         self._turn.report(status, headers, bytes, error=error)
+        if body and status is not None:
+            self._turn.note_body(status, headers, body)
 
     def report_unreachable(self, cause: str) -> None:
         """Report that the origin could not be reached: its other turns wait, or are refused. Ignored after a status.

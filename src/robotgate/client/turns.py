@@ -10,6 +10,7 @@ import asyncio
 import math
 from asyncio import _get_running_loop
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakKeyDictionary
 
@@ -31,7 +32,7 @@ from robotgate.errors import (
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import COARSEST_TIMER, STORE_TIMEOUT, Scheduler
-from robotgate.pace.signals import NOTHING_HEARD, heard, is_spoken, retry_after_of
+from robotgate.pace.signals import NOTHING_HEARD, heard, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, parse_price
@@ -158,6 +159,20 @@ class PageTurn(PacedTurn):
             self.turns.scheduler.note_answer(self, status, found, now)
         if error is not None:
             self.note_error(error)
+
+    def note_body(self, status: int, headers: Mapping[str, str] | None, body: bytes) -> None:
+        """Take in a body that was read anyway, also after the turn has ended: it may say that we were too fast."""
+        turns = self.turns
+        if headers is None or self.state < OPEN or not is_overuse(status, headers, body):
+            return
+        if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
+            return
+        # It may have been evicted since the turn ended.
+        if turns.sites.get(self.paced.key) is self.paced:
+            now, quotas = turns.now(), self.paced.options["obey_rate_limit_fields"]
+            # Its fields have been counted.
+            found = replace(heard(status, headers, now=now, quotas=quotas), tells_off=True, malformed=0)
+            turns.scheduler.note_answer(self, status, found, now)
 
     def note_error(self, error: BaseException) -> bool:
         """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""

@@ -49,6 +49,8 @@ from robotgate.errors import (
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
+from robotgate.pace.signals import MAX_PROBLEM
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.sites.record import Failure
 
 with needs_extra("httpx", __name__):
@@ -219,7 +221,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             )._turn
             response = await self._send(request, turn)
             turn.report(status=response.status_code, headers=response.headers)
-            response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)
+            response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn, response)
             # The turn now ends with the response.
             sending.pop_all()
         return response
@@ -365,11 +367,16 @@ def _as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -
 
 
 class _TurnStream(httpx.AsyncByteStream):
-    """The body of a response. The turn lasts until its end."""
+    """The body of a response. The turn lasts until its end.
 
-    def __init__(self, stream: httpx.AsyncByteStream, turn: PageTurn) -> None:
+    The beginning of an error's body is kept, for it may say that we were too fast.
+    """
+
+    def __init__(self, stream: httpx.AsyncByteStream, turn: PageTurn, response: httpx.Response) -> None:
         self._stream = stream
         self._turn = turn
+        self._status, self._headers = response.status_code, response.headers
+        self._error = bytearray()
         self._has_moved = False
         self._idle_check = asyncio.get_running_loop().call_later(MAX_IDLE_READ, self._end_if_idle)
 
@@ -378,6 +385,8 @@ class _TurnStream(httpx.AsyncByteStream):
             async for chunk in self._stream:
                 self._has_moved = True
                 self._turn.report(bytes=len(chunk))
+                if self._status >= GOOD_BELOW and len(self._error) <= MAX_PROBLEM:
+                    self._error += chunk[: MAX_PROBLEM + 1]
                 yield chunk
         finally:
             self._end()
@@ -399,6 +408,9 @@ class _TurnStream(httpx.AsyncByteStream):
 
     def _end(self) -> None:
         self._idle_check.cancel()
+        if self._error:
+            self._turn.note_body(self._status, self._headers, bytes(self._error))
+            self._error.clear()
         self._turn.end()
 
 

@@ -1,4 +1,4 @@
-"""What an answer asks about our speed, from its status and its headers: `heard`.
+"""What an answer asks about our speed, from its status and its headers: `heard`; from its body: `is_overuse`.
 
 Read are Retry-After on any status (RFC 9110 §10.2.3), and the quotas that a server reports, in four forms::
 
@@ -14,11 +14,13 @@ requests a second, and nothing that a server sends makes a request start sooner.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, parse_date, parse_http_date
+from robotgate.pace.state import GOOD_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +31,15 @@ FORBIDDEN: Final = 403
 """Some servers answer this where a quota is spent."""
 FEW_LEFT: Final = 10
 """Requests left of a quota, from which on they are spread."""
+PROBLEM_TYPES: Final = frozenset({"application/problem+json", "application/json"})
+"""Media types whose bodies may name a problem."""
+MAX_PROBLEM: Final = 8_192
+"""Bytes of a body that may name one."""
+_HINT: Final = b"http-problem-types#"
+_OVERUSE: Final = re.compile(
+    r"https?://(?:www\.)?iana\.org/assignments/http-problem-types"
+    r"#(?:quota-exceeded|temporary-reduced-capacity|abnormal-usage-detected)"
+)
 MAX_PAUSE: Final = float(DAY)
 """Seconds; what asks for longer is taken as this."""
 MAX_HEADER: Final = 100
@@ -163,6 +174,31 @@ def heard_of(status: int, retry_after: float | None = None) -> Heard:
     if retry_after is None:
         return TOLD_OFF if tells_off else NOTHING_HEARD
     return Heard(tells_off=tells_off, pause=retry_after, field="Retry-After")
+
+
+def is_overuse(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether the body of an error says that we were too fast, where its status does not.
+
+    It does by three problem types of draft-ietf-httpapi-ratelimit-headers, in JSON (RFC 9457): quota-exceeded,
+    temporary-reduced-capacity and abnormal-usage-detected.
+
+    Args:
+        headers: names in any case.
+        body: decoded, and whole; a longer one than 8 KiB is not looked at.
+    """
+    if status < GOOD_BELOW or status in TELLING_STATUSES or not len(_HINT) < len(body) <= MAX_PROBLEM:
+        return False
+    if _HINT not in body or not any(
+        name.lower() == "content-type" and value.partition(";")[0].strip().lower() in PROBLEM_TYPES
+        for name, value in headers.items()
+    ):
+        return False
+    try:
+        problem: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    kind: object = problem.get("type") if isinstance(problem, dict) else None
+    return isinstance(kind, str) and _OVERUSE.fullmatch(kind) is not None
 
 
 def parse_retry_after(value: str, *, now: float) -> float | None:

@@ -429,3 +429,18 @@ async def test_hosts_that_were_evicted_are_gone() -> None:
         gc.collect()
         hosts = [thing for thing in gc.get_objects() if type(thing) is Host]
         assert sum(host.key.startswith("soon-gone") for host in hosts) <= 10
+
+
+async def test_late_body_says_nothing_of_a_forgotten_host() -> None:
+    """The host was evicted after the turn whose body is handed over: it is known anew, without a block."""
+    kind = {"Content-Type": "application/problem+json"}
+    body = b'{"type": "https://iana.org/assignments/http-problem-types#quota-exceeded"}'
+    async with make_gate(delay=0, max_hosts=4) as gate:
+        async with gate.turn(PAGE) as turn:
+            turn.report(403, kind)
+        await crowd_out(gate)
+        assert "a.example" not in {view.host for view in gate.hosts()}
+        turn.report(403, kind, body=body)
+        assert gate.stats().hosts_blocked == 0
+        assert await visit(gate) == now()
+        assert gate.host(PAGE).failures == 0

@@ -334,6 +334,7 @@ def _report(turn: PageTurn, response: Response, request: Request) -> None:
     if fault is not None:
         raise ProxyUnavailableError(turn.paced.origin.host, fault)
     turn.report(status=response.status, headers=headers_of(response), bytes=len(response.body))
+    turn.note_body(response.status, headers_of(response), response.body)
 
 
 class HostAwarePriorityQueue(DownloaderAwarePriorityQueue):
