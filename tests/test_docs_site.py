@@ -16,7 +16,7 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))
 PARTS: Final = """
     events lint rules sites integrations.crawlee integrations.httpx integrations.scrapy observe signing sitemaps
-    dashboard stores stores.redis testing testing.aioresponses threads preferences
+    dashboard stores stores.redis testing testing.aioresponses threads preferences prices
 """
 PUBLIC_MODULES: Final = ("robotgate", *(f"robotgate.{name}" for name in PARTS.split()))
 DIRECTIVE: Final = re.compile(

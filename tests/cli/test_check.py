@@ -145,7 +145,7 @@ def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
     assert status == 0
     assert "  ai_train: disallowed by robots.txt line 3: Content-Usage: train-ai=n" in lines
     assert "  unknown: ai_input, tdm, index, follow, archive, snippet" in lines
-    assert "  licence: https://lic.example/l.xml" in lines
+    assert "  licence: https://lic.example/l.xml (RSL: it may ask for a payment)" in lines
     assert any(line.startswith("  cannot be read: robots.txt line 5: ") for line in lines)
     assert not any("\x1b" in line for line in lines)
     assert not any("ai_train" in line for line in _check(path, "/page")[1])

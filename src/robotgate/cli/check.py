@@ -12,7 +12,7 @@ import click
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
 from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
-from robotgate.preferences import Preferences, Purpose, Statement
+from robotgate.preferences import Preferences, Purpose, Standard, Statement
 from robotgate.preferences.values import structured_fields
 from robotgate.rules.grammar import product_token, readable
 
@@ -244,7 +244,9 @@ def _preference_lines(preferences: Preferences) -> Iterator[str]:
             more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
             yield f"{purpose}: {preferences.preference(purpose).value} by {deciding[0]}{more}"
     yield f"unknown: {', '.join(purpose for purpose in Purpose if not preferences.deciding(purpose))}"
-    yield from (f"licence: {url}" for url in preferences.licenses[:MAX_SHOWN])
+    priced = {each.reference for each in preferences.statements if each.standard is Standard.RSL}
+    for url in preferences.licenses[:MAX_SHOWN]:
+        yield f"licence: {url}{' (RSL: it may ask for a payment)' if url in priced else ''}"
     yield from (f"policy: {url}" for url in preferences.policies[:MAX_SHOWN])
     yield from (f"cannot be read: {statement}" for statement in preferences.problems[:MAX_SHOWN])
 
