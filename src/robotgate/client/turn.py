@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Self, Unpack
 
 from aiohttp import ClientError
+from multidict import CIMultiDict
 
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest
 from robotgate.client.fetch import PageFetch
@@ -125,11 +126,13 @@ class Turn:
 
         Raises:
             RuntimeError: the turn has not begun, or is over.
+            OptionError: one of `sent` cannot be signed, or is a User-Agent that does not name the crawler.
         """
         if self._turn.state is not OPEN:
             raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
         identity = self._turn.turns.identity
-        headers = {**identity.headers, **(sent or {})}
+        headers = CIMultiDict(sent or ())
+        identity.complete(headers)
         return {**identity.headers, **identity.signature(method, self.url, headers)}
 
     def report(
