@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
 import httpx
@@ -14,10 +14,12 @@ from crawlee.crawlers import HttpCrawler
 from crawlee.storage_clients import MemoryStorageClient
 from multidict import CIMultiDict
 from tests.conftest import AGENT, CONTACT
+from tests.documents import blocks_of
 from tests.gate.servers import hang_up
 from tests.integration.test_httpx import ToTheWeb
 from tests.integration.test_scrapy import ADDONS, CRAWL, run
 from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
+from tests.test_readme import ROOT
 
 from robotgate import OptionError, RobotGate
 from robotgate.integrations.crawlee import GateHttpClient
@@ -26,12 +28,13 @@ from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
 from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from tests.gate.servers import Handler, Web
 
+    from robotgate import Response
     from robotgate.events import Event
 
 SITE: Final = "http://site.example"
@@ -298,6 +301,33 @@ async def test_price_that_is_paid_is_covered(web: Web, session: aiohttp.ClientSe
     asked = [visit for visit in web.visits if paying not in visit.headers]
     assert len(asked) == 3
     verifier().check_visits(asked)
+
+
+async def test_page_is_bought_as_the_docs_show(
+    web: Web, session: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions of docs/signing.md pay what a 402 asks for, if that is not too much, and follow no redirect."""
+    monkeypatch.chdir(tmp_path)
+    KEY.write(tmp_path / "bot.pem")
+    shown: dict[str, object] = {}
+    exec(next(block.text for block in blocks_of(ROOT / "docs/signing.md") if "def buy(" in block.text), shown)
+
+    make = cast("Callable[[], Ed25519Signer]", shown["paying_signer"])
+    buy = cast("Callable[[RobotGate, str, float], Awaitable[Response]]", shown["buy"])
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        if request.headers.get("crawler-exact-price") != "USD 0.25":
+            return aioweb.Response(status=402, headers={"crawler-price": "USD 0.25"})
+        return aioweb.Response(status=302, headers={"Location": OTHER})
+
+    web.handle(PAGE, answer)
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=make()) as gate:
+        assert (await buy(gate, PAGE, 0.1)).status == 402
+        assert (await buy(gate, PAGE, 0.5)).status == 302
+        assert (await buy(gate, f"{SITE}/free", 0.5)).status == 200
+    assert web.counts() == {ROBOTS: 1, PAGE: 3, f"{SITE}/free": 1}
+    *_, paid, _ = web.visits
+    assert '"crawler-exact-price"' in paid.headers["Signature-Input"]
 
 
 async def test_header_that_cannot_be_signed_is_refused_by_name(
