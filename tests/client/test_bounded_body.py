@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -63,14 +64,14 @@ def test_chunks_of_every_size_make_the_same_body(coding: str | None, octets: byt
         assert decoded(coding, [b"", *in_chunks(octets, size), b""]) == TEXT, size
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize(("coding", "octets"), ONE_MEMBER)
-def test_body_cut_anywhere_is_an_error(coding: str, octets: bytes, size: int) -> None:
+def test_body_cut_anywhere_is_an_error(coding: str, octets: bytes) -> None:
     """Half a file may allow what the whole one does not; only of nothing nothing is known."""
     assert decoded(coding, []) == b""
     for end in range(1, len(octets)):
-        with pytest.raises(ValueError, match=r"breaks off|not compressed"):
-            decoded(coding, in_chunks(octets[:end], size))
+        for size in (1, 7, 10_000):
+            with pytest.raises(ValueError, match=r"breaks off|not compressed"):
+                decoded(coding, in_chunks(octets[:end], size))
 
 
 def test_members_cut_anywhere_but_between_two_are_an_error() -> None:
@@ -113,19 +114,8 @@ RULES: Final = b"User-agent: *\nDisallow: /\n"
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "utf-8",
-            "UTF8",
-            "none",
-            "binary",
-            "8bit",
-            "7bit",
-            "iso-8859-1",
-            "text/plain",
-            "aws-chunked",
-            "utf-8;q=1",
-        ),
-        *("identity, utf-8", "none, none", ",utf-8,", "null", '"utf-8"', "\udcff\udcfe", "x" * 10_000),
+        *("utf-8", "none", "8bit", "text/plain", "aws-chunked", "utf-8;q=1", "identity, utf-8", "none, none"),
+        *(",utf-8,", '"utf-8"', "\udcff\udcfe", "x" * 10_000),
     ],
 )
 def test_name_of_no_coding_changes_nothing(name: str) -> None:
@@ -157,19 +147,18 @@ def test_what_is_no_text_under_a_name_of_no_coding_is_an_error(body: bytes) -> N
         decoded("gzip, x-unheard-of", [members(body)])
 
 
-@pytest.mark.parametrize("size", [1, 3, 10_000])
-@pytest.mark.parametrize("less", [-1, 0, 1])
 @pytest.mark.parametrize(("coding", "octets"), [*CODED, (None, TEXT)])
-def test_bound_counts_decoded_octets(coding: str | None, octets: bytes, less: int, size: int) -> None:
+def test_bound_counts_decoded_octets(coding: str | None, octets: bytes) -> None:
     """Up to the bound it is whole; one more and it is full."""
-    bound = len(TEXT) - less
-    body = BoundedBody(coding, max_bytes=bound)
-    for chunk in in_chunks(octets, size):
-        body.feed(chunk)
-        if body.is_full:
-            break
-    assert body.is_full is (less > 0)
-    assert body.end() == TEXT[:bound]
+    for less, size in product((-1, 0, 1), (1, 3, 10_000)):
+        bound = len(TEXT) - less
+        body = BoundedBody(coding, max_bytes=bound)
+        for chunk in in_chunks(octets, size):
+            body.feed(chunk)
+            if body.is_full:
+                break
+        assert body.is_full is (less > 0)
+        assert body.end() == TEXT[:bound]
 
 
 @pytest.fixture(scope="module")

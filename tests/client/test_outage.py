@@ -167,19 +167,16 @@ async def test_name_without_an_address(reason: OSError) -> None:
         assert outage_of(error, host=host) == NO_NAME
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
+async def test_look_up_that_this_machine_could_not_make() -> None:
+    """It says nothing of the name."""
+    for reason in (
         socket.gaierror(socket.EAI_MEMORY, "Memory allocation failure"),
         socket.gaierror(socket.EAI_SYSTEM, "System error"),
         *(OSError(number, os.strerror(number)) for number in sorted(OWN_ERRNOS)),
-    ],
-)
-async def test_look_up_that_this_machine_could_not_make(reason: OSError) -> None:
-    """It says nothing of the name."""
-    error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
-    assert isinstance(error, aiohttp.ClientConnectorDNSError)
-    assert outage_of(error) is None
+    ):
+        error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
+        assert isinstance(error, aiohttp.ClientConnectorDNSError)
+        assert outage_of(error) is None
 
 
 @pytest.mark.parametrize(
@@ -257,17 +254,18 @@ async def test_proxy_of_another_library() -> None:
     assert outage_of(error.__cause__) is None
 
 
-@pytest.mark.parametrize("number", sorted(OWN_ERRNOS))
-async def test_what_this_machine_has_run_out_of(number: int) -> None:
+async def test_what_this_machine_has_run_out_of() -> None:
     """Descriptors, memory, ports: no host can do anything about that."""
+    number = 0
 
     def fail(_: object) -> socket.socket:
         raise OSError(number, os.strerror(number))
 
-    error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
-    assert isinstance(error, aiohttp.ClientConnectorError)
-    assert error.errno == number
-    assert outage_of(error) is None
+    for number in sorted(OWN_ERRNOS):
+        error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
+        assert isinstance(error, aiohttp.ClientConnectorError)
+        assert error.errno == number
+        assert outage_of(error) is None
 
 
 async def test_address_that_this_machine_does_not_have() -> None:

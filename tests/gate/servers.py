@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -98,9 +99,7 @@ class Web:
         server = web.Server(self._answer, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(key_file)
-        for tls in (None, context):
+        for tls in (None, _context(key_file)):
             await web.TCPSite(self._runner, LOOPBACK, 0, backlog=1024, ssl_context=tls).start()
         self.port, self.tls_port = (int(address[1]) for address in self._runner.addresses)
 
@@ -205,6 +204,14 @@ class Web:
         finally:
             visit.ended_at = time.monotonic()
         return response
+
+
+@cache
+def _context(key_file: Path) -> ssl.SSLContext:
+    """One for all tests: loading a key takes longer than most of them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(key_file)
+    return context
 
 
 class _EverywhereHere(AbstractResolver):

@@ -206,25 +206,25 @@ async def test_what_was_learnt_is_written_before_the_end(open_gate: OpenGate) ->
 
 
 @pytest.mark.parametrize("owns", [True, False], ids=["own session", "given session"])
-@pytest.mark.parametrize("steps", range(1, 6))
 async def test_cancelled_closing_leaves_no_session_open(
-    session: aiohttp.ClientSession, steps: int, *, owns: bool
+    session: aiohttp.ClientSession, *, owns: bool
 ) -> None:
     """A caller that is cancelled while the store is slow leaves nothing behind; a session passed in stays open."""
-    gate = RobotGate(AGENT, contact=CONTACT, session=None if owns else session, store=SlowStore())
-    await gate.__aenter__()
-    gate.learn(PAGE, b"")
-    closing = asyncio.create_task(gate.aclose())
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    closing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await closing
-    with pytest.raises(GateClosedError):
-        gate.wait_time(PAGE)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        del gate, closing
+        for steps in range(1, 6):
+            gate = RobotGate(AGENT, contact=CONTACT, session=None if owns else session, store=SlowStore())
+            await gate.__aenter__()
+            gate.learn(PAGE, b"")
+            closing = asyncio.create_task(gate.aclose())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            with pytest.raises(GateClosedError):
+                gate.wait_time(PAGE)
+            del gate, closing
         gc.collect()
     assert caught == []
     assert not session.closed

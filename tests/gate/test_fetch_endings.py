@@ -118,7 +118,7 @@ async def test_every_turn_ends_once(web: Web, site: str, door: Door) -> None:
     async with asyncio.timeout(60), gate_within(web, GATED) as gate:
         ledger = Ledger(gate)
         with suppress(*FETCHING):
-            await door(gate, aiohttp.ClientTimeout(total=0.5) if site in ENDLESS else PATIENT)
+            await door(gate, aiohttp.ClientTimeout(total=0.2) if site in ENDLESS else PATIENT)
         assert await ledger.is_balanced(gate)
     assert sum(ledger.began.values()) == sum(visit.url != ROBOTS for visit in web.visits)
 

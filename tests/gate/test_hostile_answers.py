@@ -50,8 +50,7 @@ AUTHORIZATION = {"Authorization": "Basic dTpw"}
     "door",
     [
         "fetch",
-        "middleware",
-        *(pytest.param(door, marks=pytest.mark.slow) for door in ("stream", "turn")),
+        *(pytest.param(door, marks=pytest.mark.slow) for door in ("middleware", "stream", "turn")),
     ],
 )
 async def test_an_answer_raises_only_what_is_documented(door: str, subtests: pytest.Subtests) -> None:

@@ -87,7 +87,6 @@ async def refusing(why: str, open_gate: OpenGate, stack: AsyncExitStack) -> Robo
     return gate
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(
     ("why", "url", "error"),
     [
@@ -104,8 +103,8 @@ async def refusing(why: str, open_gate: OpenGate, stack: AsyncExitStack) -> Robo
         ("another name", PAGE, OptionError),
     ],
 )
-async def test_refusal_reaches_the_caller_unchanged(  # noqa: PLR0917  # Columns of the table.
-    web: Web, open_gate: OpenGate, why: str, url: str, error: type[RobotGateError], method: str
+async def test_refusal_reaches_the_caller_unchanged(
+    web: Web, open_gate: OpenGate, why: str, url: str, error: type[RobotGateError]
 ) -> None:
     """The very error that ours raised; aiohttp sends a GET again after some errors, and rewraps others."""
     web.serve(f"{OTHER}/robots.txt", RULES)
@@ -115,11 +114,12 @@ async def test_refusal_reaches_the_caller_unchanged(  # noqa: PLR0917  # Columns
         gate = await refusing(why, open_gate, stack)
         async with crawler(web, recorder, gate.middleware) as session:
             headers = {"User-Agent": "Other/1.0"} if why == "another name" else {}
-            with pytest.raises(error) as caught:
-                await session.request(method, url, headers=headers)
-    assert type(caught.value) is error
-    assert caught.value is recorder.raised
-    assert recorder.calls == 1
+            for calls, method in enumerate(("GET", "POST"), 1):
+                with pytest.raises(error) as caught:
+                    await session.request(method, url, headers=headers)
+                assert type(caught.value) is error
+                assert caught.value is recorder.raised
+                assert recorder.calls == calls
     assert all(visited.endswith("/robots.txt") for visited in web.urls)
 
 
@@ -174,12 +174,9 @@ async def test_higher_priority_of_a_session_goes_first(web: Web, open_gate: Open
     assert web.urls == [PAGE, f"{PAGE}?1", f"{PAGE}?2"]
 
 
-@pytest.mark.parametrize(
-    "given", [{"max_wait": -1}, {"max_wait": "1"}, {"priority": 1.0}, {"priority": None}]
-)
-def test_middleware_that_makes_no_sense_is_refused(given: dict[str, object]) -> None:
+def test_middleware_that_makes_no_sense_is_refused() -> None:
     """When it is made, by the name of the argument."""
     make: Callable[..., object] = RobotGate(AGENT, contact=CONTACT).middleware_with
-    (name,) = given
-    with pytest.raises(OptionError, match=f"^{name}="):
-        make(**given)
+    for name, value in (("max_wait", -1), ("max_wait", "1"), ("priority", 1.0), ("priority", None)):
+        with pytest.raises(OptionError, match=f"^{name}="):
+            make(**{name: value})

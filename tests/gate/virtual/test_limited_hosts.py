@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from benchmarks.limits_model import Bucket
@@ -74,39 +74,38 @@ async def test_host_without_limits_is_never_slowed() -> None:
     assert len(good) == pytest.approx(1000, abs=2)
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "wait"),
-    [
-        (429, {"Retry-After": "30"}, 30.0),
-        (429, {"RateLimit": '"daily";r=0;t=200'}, 200.0),
-        (429, {"RateLimit": '"burst";r=0;t=5'}, 5.0),
-        (200, {"RateLimit": '"default";r=0;t=30'}, 30.0),
-        (200, {"RateLimit": "limit=100, remaining=0, reset=30"}, 30.0),
-        (200, {"RateLimit-Remaining": "0", "RateLimit-Reset": "30"}, 30.0),
-        (200, {"RateLimit": '"default";r=5;t=30'}, 6.0),
-        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, 30.0),
-        (302, {"Retry-After": "3"}, 3.0),
-        (502, {"Retry-After": "30"}, 30.0),
-        (402, {}, 1.0),
-    ],
-    ids=str,
-)
+ASKS: Final[list[tuple[int, dict[str, str], float]]] = [
+    (429, {"Retry-After": "30"}, 30.0),
+    (429, {"RateLimit": '"daily";r=0;t=200'}, 200.0),
+    (429, {"RateLimit": '"burst";r=0;t=5'}, 5.0),
+    (200, {"RateLimit": '"default";r=0;t=30'}, 30.0),
+    (200, {"RateLimit": "limit=100, remaining=0, reset=30"}, 30.0),
+    (200, {"RateLimit-Remaining": "0", "RateLimit-Reset": "30"}, 30.0),
+    (200, {"RateLimit": '"default";r=5;t=30'}, 6.0),
+    (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, 30.0),
+    (302, {"Retry-After": "3"}, 3.0),
+    (502, {"Retry-After": "30"}, 30.0),
+    (402, {}, 1.0),
+]
+
+
 @pytest.mark.parametrize("adaptive", [False, True])
-async def test_headers_hold_the_whole_host(
-    status: int, headers: dict[str, str], wait: float, *, adaptive: bool
-) -> None:
+async def test_headers_hold_the_whole_host(subtests: pytest.Subtests, *, adaptive: bool) -> None:
     """Any answer may ask for a pause or a spacing. The view says by which header, and until when."""
     async with make_gate(adaptive=adaptive) as gate:
-        gate.learn(SITE, b"")
-        gate.learn(OTHER, b"")
-        async with gate.turn(PAGE) as turn:
-            turn.report(status, headers)
-        view = gate.host(PAGE)
-        field = next((name for name in headers if "Reset" not in name), None)
-        assert (view.asked_by, view.asked_until_at) == (field, wait if field else None)
-        assert await visit(gate, f"{SITE}/other") == pytest.approx(wait)
-        # Another host has nothing to do with it.
-        assert gate.host(OTHER).next_allowed_at <= now()
+        for number, (status, headers, wait) in enumerate(ASKS):
+            site, asked_at = f"http://{number}.example", now()
+            gate.learn(site, b"")
+            gate.learn(OTHER, b"")
+            with subtests.test(status=status, headers=headers):
+                async with gate.turn(f"{site}/page") as turn:
+                    turn.report(status, headers)
+                view = gate.host(site)
+                field = next((name for name in headers if "Reset" not in name), None)
+                assert (view.asked_by, view.asked_until_at) == (field, asked_at + wait if field else None)
+                assert await visit(gate, f"{site}/other") == pytest.approx(asked_at + wait)
+                # Another host has nothing to do with it.
+                assert gate.host(OTHER).next_allowed_at <= now()
 
 
 async def test_quotas_need_not_be_obeyed() -> None:

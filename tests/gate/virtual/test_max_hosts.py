@@ -317,7 +317,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize(
-    ("count", "limit"), [(600, 20), pytest.param(3_000, 100, marks=pytest.mark.slow)], ids=["600", "3000"]
+    ("count", "limit"), [(300, 20), pytest.param(3_000, 100, marks=pytest.mark.slow)], ids=["300", "3000"]
 )
 async def test_many_hosts_through_a_gate_for_few(count: int, limit: int) -> None:
     """Memory stays within the bound, but for what may not go; every wait is served; nothing is asked for twice."""
@@ -337,7 +337,7 @@ async def test_many_hosts_through_a_gate_for_few(count: int, limit: int) -> None
     assert crowd.short_gaps(robots_at) == []
 
 
-@pytest.mark.parametrize("seed", seeds(8, 40))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 async def test_law_of_the_pace_holds_whoever_is_let_go_of(seed: int) -> None:
     """Hosts that come, go, block, and are blocked, through a gate that remembers one, two or three of them.
 

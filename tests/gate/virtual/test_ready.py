@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from itertools import permutations
+from itertools import islice, permutations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
@@ -80,7 +80,8 @@ async def test_slow_consumer_takes_no_turn_in_vain() -> None:
 
 async def test_refused_url_holds_nobody_up(subtests: pytest.Subtests) -> None:
     """A host that stood aside is asked for a turn, but its URL is refused: another host has the turn instead."""
-    for given in permutations(["a/0", "a/private", "b/0", "b/1", "c/0"]):
+    # Every fourth of the orders: any two pages come first in one of them.
+    for given in islice(permutations(["a/0", "a/private", "b/0", "b/1", "c/0"]), 0, None, 4):
         with subtests.test(given=given):
             async with open_gate() as gate, asyncio.timeout(100.0):
                 seen = []
@@ -241,7 +242,7 @@ async def test_closing_the_gate_ends_the_loop() -> None:
         await waiting
 
 
-@pytest.mark.parametrize("seed", seeds(10, 40))
+@pytest.mark.parametrize("seed", seeds(5, 40))
 async def test_every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
     """Up to six workers are cancelled at any moment, and the last one goes on: each URL is had or refused once."""
     rng = random.Random(seed)

@@ -79,11 +79,11 @@ class Storm:
         assert {type(outcome) for outcome in outcomes} <= {type(None), asyncio.CancelledError}
 
 
-@pytest.mark.parametrize("seed", seeds(12, 36))
+@pytest.mark.parametrize("seed", seeds(6, 36))
 async def test_storm(pending_timers: Callable[[], int], seed: int) -> None:
     """No turn starts too soon, too late, out of order or never; one timer a host is left, then none."""
     chance = random.Random(seed)
-    delay, slots, has_errors = (0.0, 0.5)[seed % 2], 1 + seed % 3, seed % 12 < 6
+    delay, slots, has_errors = (0.0, 0.5)[seed % 2], 1 + seed % 3, seed % 4 < 2
     laws = {host: PaceLaw(floor=delay, slots=slots, max_block=300.0) for host in HOSTS}
     async with make_gate(delay=delay, concurrency_per_host=slots) as gate:
         learn_all(gate)
