@@ -46,40 +46,38 @@ async def test_one_line_for_a_host(web: Web, gate: RobotGate) -> None:
     assert before - 0.01 <= view.last_visit_at <= time.time() + 0.01
 
 
-@pytest.mark.parametrize(
-    ("robots", "access"),
-    [
-        ("", HostAccess.OPEN),
-        ("User-agent: *\nDisallow:", HostAccess.OPEN),
-        ("User-agent: *\nAllow: /", HostAccess.OPEN),
-        ("User-agent: Other\nDisallow: /", HostAccess.OPEN),
-        ("User-agent: *\nDisallow: /", HostAccess.EXCLUDED),
-        ("User-agent: ExampleBot\nDisallow: /\nUser-agent: *\nAllow: /", HostAccess.CONTROLLED),
-        ("User-agent: *\nDisallow: /private", HostAccess.CONTROLLED),
-        ("User-agent: *\nDisallow: /\nAllow: /public", HostAccess.CONTROLLED),
-        ("User-agent: *\nCrawl-delay: 1000", HostAccess.EXCLUDED),
-    ],
-)
-async def test_access(gate: RobotGate, robots: str, access: HostAccess) -> None:
+async def test_access(gate: RobotGate, subtests: pytest.Subtests) -> None:
     """Excluded, open or controlled, as LWP::ElephantUA told hosts apart."""
-    if "ExampleBot" in robots:
-        # Both groups are one run for us: the rules of the group that names us, and no others.
-        robots = "User-agent: ExampleBot\nDisallow: /\nAllow: /some\n\nUser-agent: *\nAllow: /"
-    gate.learn(PAGE, robots.encode())
-    assert gate.host(PAGE).access is access
+    for robots, access in {
+        "": HostAccess.OPEN,
+        "User-agent: *\nDisallow:": HostAccess.OPEN,
+        "User-agent: *\nAllow: /": HostAccess.OPEN,
+        "User-agent: Other\nDisallow: /": HostAccess.OPEN,
+        "User-agent: *\nDisallow: /": HostAccess.EXCLUDED,
+        # The rules of the group that names us, and no others.
+        "User-agent: ExampleBot\nDisallow: /\nAllow: /some\n\nUser-agent: *\nAllow: /": HostAccess.CONTROLLED,
+        "User-agent: *\nDisallow: /private": HostAccess.CONTROLLED,
+        "User-agent: *\nDisallow: /\nAllow: /public": HostAccess.CONTROLLED,
+        "User-agent: *\nCrawl-delay: 1000": HostAccess.EXCLUDED,
+    }.items():
+        with subtests.test(robots):
+            gate.learn(PAGE, robots.encode())
+            assert gate.host(PAGE).access is access
 
 
-@pytest.mark.parametrize(
-    ("status", "access"),
-    [(404, HostAccess.OPEN), (401, HostAccess.EXCLUDED), (500, HostAccess.UNREACHABLE)],
-)
-async def test_access_without_a_file(web: Web, gate: RobotGate, status: int, access: HostAccess) -> None:
+async def test_access_without_a_file(web: Web, gate: RobotGate) -> None:
     """By the status table."""
-    web.serve(ROBOTS, status=status)
-    await gate.allowed(PAGE)
-    assert gate.host(PAGE).access is access
-    assert access.value in str(gate.host(PAGE))
-    assert gate.stats().origins_unreachable == (status == 500)
+    for status, access in {
+        404: HostAccess.OPEN,
+        401: HostAccess.EXCLUDED,
+        500: HostAccess.UNREACHABLE,
+    }.items():
+        site = f"http://{status}.example"
+        web.serve(f"{site}/robots.txt", status=status)
+        await gate.allowed(f"{site}/page")
+        assert gate.host(site).access is access
+        assert access.value in str(gate.host(site))
+        assert gate.stats().origins_unreachable == (status == 500)
 
 
 async def test_freshness(web: Web, open_gate: OpenGate) -> None:
@@ -157,18 +155,16 @@ async def test_memory_and_doors_agree_on_spellings(gate: RobotGate, subtests: py
             assert (await gate.check(url)).allowed is allowed
 
 
-@pytest.mark.parametrize(
-    "other",
-    ["http://site.examplep", "http://site.example:8", "http://site.exampl", "http://site.example.org"],
-)
-async def test_longer_name_is_another_host(web: Web, gate: RobotGate, other: str) -> None:
+async def test_longer_name_is_another_host(web: Web, gate: RobotGate) -> None:
     """Nothing is known of a host whose name merely begins like that of a known one: it is asked for its own rules."""
     gate.learn(SITE, b"")
-    web.serve(f"{other}/robots.txt", "User-agent: *\nDisallow: /")
-    assert gate.allowed_nowait(other) is None
-    assert gate.allowed_nowait(f"{other}/") is None
-    assert not await gate.allowed(other)
-    assert gate.allowed_nowait(SITE) is True
+    for name in ("site.examplep", "site.example:8", "site.exampl", "site.example.org"):
+        other = f"http://{name}"
+        web.serve(f"{other}/robots.txt", "User-agent: *\nDisallow: /")
+        assert gate.allowed_nowait(other) is None
+        assert gate.allowed_nowait(f"{other}/") is None
+        assert not await gate.allowed(other)
+        assert gate.allowed_nowait(SITE) is True
 
 
 # ── learn

@@ -215,23 +215,23 @@ async def test_proxy_of_one_request_is_not_that_of_the_next(web: Web, gate: Robo
     assert web.urls[2:] == [f"{OTHER}/robots.txt", f"{OTHER}/page", "http://third.example/robots.txt"]
 
 
-@pytest.mark.parametrize("question", ["allowed", "check", "robots", "sitemaps", "turn", "ready"])
 async def test_proxy_of_a_session_is_not_known_to_the_gates_own_questions(
-    web: Web, gate: RobotGate, proxy: Proxy, question: str
+    web: Web, gate: RobotGate, proxy: Proxy
 ) -> None:
     """As docs/proxies.md says: no request has shown it yet, and they ask directly."""
+    sites = [f"http://site{number}.example" for number in range(6)]
     async with crawler(web, gate.middleware, proxy=proxy.url) as session:
-        if question == "turn":
-            async with gate.turn(PAGE):
-                pass
-        elif question == "ready":
-            async for turn in gate.ready([PAGE]):
-                turn.end()
-        else:
-            await getattr(gate, question)(PAGE)
-        assert (proxy.asked, web.urls) == ([], [ROBOTS])
-        assert await read(session, PAGE) == 200
-    assert proxy.asked == [PAGE]
+        await gate.allowed(sites[0])
+        await gate.check(sites[1])
+        await gate.robots(sites[2])
+        await gate.sitemaps(sites[3])
+        async with gate.turn(sites[4]):
+            pass
+        async for turn in gate.ready([sites[5]]):
+            turn.end()
+        assert (proxy.asked, web.urls) == ([], [f"{site}/robots.txt" for site in sites])
+        assert await read(session, f"{sites[0]}/page") == 200
+    assert proxy.asked == [f"{sites[0]}/page"]
 
 
 async def test_proxy_that_is_gone_closes_the_site(web: Web, gate: RobotGate, proxy: Proxy) -> None:
@@ -264,16 +264,14 @@ async def test_cookies_of_robots_txt_are_forgotten(web: Web, open_gate: OpenGate
         assert ("Cookie" in visit.headers) == (not visit.url.endswith("/robots.txt"))
 
 
-@pytest.mark.parametrize("name", ["Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "Referer"])
-async def test_headers_of_the_session_are_not_for_robots_txt(
-    web: Web, open_gate: OpenGate, name: str
-) -> None:
+async def test_headers_of_the_session_are_not_for_robots_txt(web: Web, open_gate: OpenGate) -> None:
     """None of them, by whatever name a site wants its keys; pages get them, at the first hop and within its origin."""
     web.redirect(ROBOTS, "/rules")
-    async with aiohttp.ClientSession(connector=web.connector(), headers={name: "secret"}) as session:
+    names = ["Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "Referer"]
+    async with crawler(web, headers=dict.fromkeys(names, "secret")) as session:
         gate = await open_gate(session=session)
         await gate.fetch(PAGE)
-    assert web.visit(PAGE).headers[name] == "secret"
+    assert [web.visit(PAGE).headers[name] for name in names] == ["secret"] * 5
     for url in (ROBOTS, f"{SITE}/rules"):
         assert set(web.visit(url).headers) - {"Connection"} == {
             "Host",

@@ -57,49 +57,46 @@ async def test_rules_bind_the_first_origin_alone(web: Web, gate: RobotGate) -> N
     assert web.count("http://elsewhere.example/robots.txt") == 1
 
 
-@pytest.mark.parametrize(
-    ("location", "asked"),
-    [
-        ("/other.txt", "http://site.example/other.txt"),
-        ("other.txt?a=b", "http://site.example/other.txt?a=b"),
-        ("//elsewhere.example/r", "http://elsewhere.example/r"),
-        ("https://site.example/robots.txt", "https://site.example/robots.txt"),
-        ("http://SITE.example:8080/r", "http://site.example:8080/r"),
-        (" http://elsewhere.example/r ", "http://elsewhere.example/r"),
-        ("http://user:secret@elsewhere.example/r#top", "http://elsewhere.example/r"),
-        ("http://bücher.example/r", "http://xn--bcher-kva.example/r"),
-    ],
-)
-async def test_location_is_resolved(web: Web, gate: RobotGate, location: str, asked: str) -> None:
+async def test_location_is_resolved(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:
     """Relative or absolute, with or without what is not sent."""
-    web.redirect(ROBOTS, location)
-    web.serve(asked.partition("?")[0], RULES)
-    assert not await gate.allowed(PRIVATE)
-    assert web.urls == [ROBOTS, asked]
-    assert "Authorization" not in web.visits[-1].headers
+    for number, (location, asked) in enumerate(
+        {
+            "/other.txt": "http://site0.example/other.txt",
+            "other.txt?a=b": "http://site1.example/other.txt?a=b",
+            "//elsewhere.example/r": "http://elsewhere.example/r",
+            "https://site3.example/robots.txt": "https://site3.example/robots.txt",
+            "http://SITE4.example:8080/r": "http://site4.example:8080/r",
+            " http://elsewhere.example/r ": "http://elsewhere.example/r",
+            "http://user:secret@elsewhere.example/r#top": "http://elsewhere.example/r",
+            "http://bücher.example/r": "http://xn--bcher-kva.example/r",
+        }.items()
+    ):
+        site = f"http://site{number}.example"
+        web.redirect(f"{site}/robots.txt", location)
+        web.serve(asked.partition("?")[0], RULES)
+        with subtests.test(location):
+            assert not await gate.allowed(f"{site}/private")
+            assert web.urls[-2:] == [f"{site}/robots.txt", asked]
+            assert "Authorization" not in web.visits[-1].headers
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        "",
-        "ftp://site.example/robots.txt",
-        "javascript:alert(1)",
-        "mailto:bot@example.org",
-        "http://[::1",
-        "http://site.example:99999/",
-        f"http://{'a' * 300}.example/",
-        "http://a b.example/",
-        "http://site.example:0/",
-        "data:text/plain,User-agent: *",
-    ],
-)
-async def test_redirect_to_nowhere_opens_the_site(web: Web, gate: RobotGate, location: str) -> None:
+async def test_redirect_to_nowhere_opens_the_site(
+    web: Web, gate: RobotGate, subtests: pytest.Subtests
+) -> None:
     """A redirect that leads to no http resource is no robots.txt."""
-    web.redirect(ROBOTS, location)
-    verdict = await gate.check(PAGE)
-    assert (verdict.allowed, verdict.access) == (True, AccessResult.UNAVAILABLE)
-    assert web.urls == [ROBOTS]
+    for number, location in enumerate(
+        (
+            *("", "ftp://site.example/robots.txt", "javascript:alert(1)", "mailto:bot@example.org"),
+            *("http://[::1", "http://site.example:99999/", f"http://{'a' * 300}.example/"),
+            *("http://a b.example/", "http://site.example:0/", "data:text/plain,User-agent: *"),
+        )
+    ):
+        site = f"http://site{number}.example"
+        web.redirect(f"{site}/robots.txt", location)
+        with subtests.test(location):
+            verdict = await gate.check(f"{site}/page")
+            assert (verdict.allowed, verdict.access) == (True, AccessResult.UNAVAILABLE)
+            assert web.urls[number:] == [f"{site}/robots.txt"]
 
 
 async def test_end_of_the_chain_decides(web: Web, gate: RobotGate) -> None:

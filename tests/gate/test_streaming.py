@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
 
     from robotgate import RobotGate
-    from robotgate.client.fetch import PageFetch
 
 
 def in_two_halves(may_go_on: asyncio.Event) -> Handler:
@@ -114,23 +113,18 @@ async def test_redirects_are_followed(web: Web, gate: RobotGate) -> None:
     assert gate.host(PAGE).open_turns == gate.host("http://other.example/").open_turns == 0
 
 
-@pytest.mark.parametrize("first", ["awaited", "entered"])
-@pytest.mark.parametrize("then", ["awaited", "entered"])
-async def test_fetch_is_one_request(web: Web, gate: RobotGate, first: str, then: str) -> None:
+async def test_fetch_is_one_request(web: Web, gate: RobotGate) -> None:
     """Entered again, it would lose hold of the response it has."""
-
-    async def use(fetch: PageFetch, how: str) -> None:
-        if how == "awaited":
+    awaited, entered = gate.fetch(PAGE), gate.fetch(PAGE)
+    await awaited
+    async with entered as response:
+        assert response.status == 200
+    for fetch in (awaited, entered):
+        with pytest.raises(RuntimeError):
             await fetch
-            return
-        async with fetch as response:
-            assert response.status == 200
-
-    fetch = gate.fetch(PAGE)
-    await use(fetch, first)
-    with pytest.raises(RuntimeError):
-        await use(fetch, then)
-    assert web.urls == [ROBOTS, PAGE]
+        with pytest.raises(RuntimeError):
+            await fetch.__aenter__()
+    assert web.urls == [ROBOTS, PAGE, PAGE]
     assert gate.host(PAGE).open_turns == 0
 
 
@@ -170,14 +164,19 @@ async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> 
     assert (await gate.fetch(NEXT)).status == 200
 
 
-@pytest.mark.parametrize("door", ["allowed", "check", "sitemaps", "fetch", "turn"])
-async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate, door: str) -> None:
+async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate) -> None:
     """Within the host's own turn its other origin cannot be asked for its rules: an error, not a deadlock."""
     other = f"{SITE}:8080/page"
-    asked = gate.turn(other).__aenter__() if door == "turn" else getattr(gate, door)(other)
     async with asyncio.timeout(60), gate.turn(PAGE):
-        with pytest.raises(NestedTurnError):
-            await asked
+        for ask in (
+            gate.allowed,
+            gate.check,
+            gate.sitemaps,
+            gate.fetch,
+            lambda url: gate.turn(url).__aenter__(),
+        ):
+            with pytest.raises(NestedTurnError):
+                await ask(other)
 
 
 async def test_robots_txt_that_redirects_to_its_askers_host_is_an_error(web: Web, gate: RobotGate) -> None:
