@@ -109,18 +109,20 @@ async def stream_and_raise(gate: RobotGate, timeout: aiohttp.ClientTimeout = PAT
 DOORS: Final = (read, stream, stream_unread, stream_and_raise)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 @pytest.mark.parametrize("site", SITES)
-async def test_every_turn_ends_once(web: Web, site: str, door: Door) -> None:
+async def test_every_turn_ends_once(web: Web, site: str, subtests: pytest.Subtests) -> None:
     """Whatever the site does, and however the caller reads it; and what the servers see is that many turns."""
     web.serve(ROBOTS, RULES)
     SITES[site](web)
-    async with asyncio.timeout(60), gate_within(web, GATED) as gate:
-        ledger = Ledger(gate)
-        with suppress(*FETCHING):
-            await door(gate, aiohttp.ClientTimeout(total=0.2) if site in ENDLESS else PATIENT)
-        assert await ledger.is_balanced(gate)
-    assert sum(ledger.began.values()) == sum(visit.url != ROBOTS for visit in web.visits)
+    for door in DOORS:
+        web.visits.clear()
+        with subtests.test(door=door):
+            async with asyncio.timeout(60), gate_within(web, GATED) as gate:
+                ledger = Ledger(gate)
+                with suppress(*FETCHING):
+                    await door(gate, aiohttp.ClientTimeout(total=0.2) if site in ENDLESS else PATIENT)
+                assert await ledger.is_balanced(gate)
+            assert sum(ledger.began.values()) == sum(visit.url != ROBOTS for visit in web.visits)
 
 
 @pytest.mark.parametrize("door", DOORS[:2], ids=lambda door: door.__name__)

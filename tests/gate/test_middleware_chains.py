@@ -114,8 +114,11 @@ def made(kind: str, gate: RobotGate) -> ClientMiddlewareType:
     return digest() if kind == "digest" else guard
 
 
-@pytest.mark.parametrize(("body", "limit_per_host"), [(SMALL, 0), (LARGE, 1)], ids=["small", "large"])
-@pytest.mark.parametrize("order", list(itertools.permutations(KINDS)), ids="-".join)
+@pytest.mark.parametrize(
+    ("order", "body", "limit_per_host"),
+    [(KINDS, SMALL, 0), *((order, LARGE, 1) for order in itertools.permutations(KINDS))],
+    ids=["small", *map("-".join, itertools.permutations(KINDS))],
+)
 async def test_before_the_gate_every_attempt_is_paced(
     web: Web, open_gate: OpenGate, order: tuple[str, ...], limit_per_host: int, body: bytes
 ) -> None:

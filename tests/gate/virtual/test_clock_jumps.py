@@ -23,20 +23,20 @@ class FallingClock:
         return 100_000.0 + asyncio.get_running_loop().time() - self.behind
 
 
-@pytest.mark.parametrize("back", [0.0005, 0.5, 3.0, 3600.0])
 @pytest.mark.parametrize("delay", [0.0, 1.0])
-async def test_clock_set_back_makes_no_visit_come_sooner(back: float, delay: float) -> None:
+async def test_clock_set_back_makes_no_visit_come_sooner(delay: float) -> None:
     """Once during a turn, once between two: the delay is kept on the loop's time, and all turns are granted."""
     clock = FallingClock()
-    async with make_gate(delay=delay, clock=clock) as gate, asyncio.timeout(20_000.0):
-        starts = [await visit(gate)]
-        async with gate.turn(PAGE):
-            starts.append(now())
+    async with make_gate(delay=delay, clock=clock) as gate, asyncio.timeout(80_000.0):
+        for back in (0.0005, 0.5, 3.0, 3600.0):
+            starts = [await visit(gate)]
+            async with gate.turn(PAGE):
+                starts.append(now())
+                clock.behind += back
+            starts.append(await visit(gate))
             clock.behind += back
-        starts.append(await visit(gate))
-        clock.behind += back
-        starts.append(await visit(gate))
-        assert all(later - sooner >= delay for sooner, later in pairwise(starts))
+            starts.append(await visit(gate))
+            assert all(later - sooner >= delay for sooner, later in pairwise(starts))
 
 
 async def test_clock_set_back_shortens_no_block() -> None:
@@ -64,7 +64,7 @@ async def test_clock_set_back_shortens_no_quota() -> None:
         assert all(third - first >= 10.0 for first, third in zip(starts, starts[2:], strict=False))
 
 
-@pytest.mark.parametrize("seed", seeds(8, 30))
+@pytest.mark.parametrize("seed", seeds(4, 30))
 async def test_no_gap_is_short_however_the_clock_falls(seed: int) -> None:
     """Set back now and then, by little and by much, with few hosts kept in memory: no gap is short."""
     chance, clock = random.Random(seed), FallingClock()
