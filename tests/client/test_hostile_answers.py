@@ -110,37 +110,3 @@ async def test_gzip_of_nothing_does_not_hold_the_loop(name: str) -> None:
     result = await fetched(HOSTILE[name], timeout=60.0)
     assert isinstance(result, Failure)
     assert "within" not in result.cause
-
-
-async def test_headers_of_the_session_stay_at_home() -> None:
-    """robots.txt is requested without credentials, cookies and whatever else a session adds to its pages."""
-    requests: list[bytes] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        requests.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(answer(b"Set-Cookie: seen=1", b"Connection: close", body=BODY))
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/robots.txt"
-        jar = aiohttp.CookieJar(unsafe=True)
-        async with aiohttp.ClientSession(
-            headers={"Authorization": "Basic x", "X-Secret": "1", "If-None-Match": '"page"'},
-            cookies={"session": "1"},
-            cookie_jar=jar,
-        ) as session:
-            fetcher = AiohttpFetcher(session, SystemClock())
-            for headers in ({"User-Agent": "ExampleBot/1.0"}, {"If-None-Match": '"v1"'}):
-                result = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES, timeout=5.0)
-                assert isinstance(result, Answer)
-                assert result.body == BODY
-        assert [cookie.key for cookie in jar] == ["session"]
-    for request in requests:
-        assert b"authorization" not in request.lower()
-        assert b"x-secret" not in request.lower()
-        assert b"cookie" not in request.lower()
-        assert b'"page"' not in request
-    assert b"User-Agent: ExampleBot/1.0" in requests[0]
-    assert b'If-None-Match: "v1"' in requests[1]

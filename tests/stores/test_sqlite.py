@@ -360,6 +360,17 @@ async def test_clocks_that_differ_shorten_no_wait(path: Path, seconds: float) ->
         assert [key async for key, _ in two.hosts()] == [HOST]
 
 
+async def test_clock_that_raises_is_no_fault_of_the_file(path: Path) -> None:
+    """An operator's clock may fail: its own error reaches the caller."""
+
+    class BrokenClock:
+        def now(self) -> float:
+            raise RuntimeError("the battery is empty")
+
+    with pytest.raises(RuntimeError, match="the battery is empty"):
+        await SQLiteStore(path, clock=BrokenClock()).open()
+
+
 async def test_clock_set_back_between_runs_makes_no_wait_longer(path: Path) -> None:
     """A wait that was saved in the future is left as long as it was; a record is no fresher than it was."""
     async with SQLiteStore(path, clock=HandClock(NOW)) as store:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -581,6 +582,24 @@ async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
         assert await store.load_record(Origin("http", "0.example", 80)) is None, "records are bounded"
     (warning,) = caplog.records
     assert warning.message.endswith("Memory is used until the file works again; nothing is saved before")
+
+
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_system_that_opens_nothing(
+    path: Path, when_lost: WhenLost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not even memory can be used in place of the file, that is an error of the file; it ends by itself."""
+
+    def refuse(*_: object, **__: object) -> sqlite3.Connection:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with SQLiteStore(path, when_lost=when_lost, clock=HandClock()) as store:
+        away = path.rename(path.with_name("away"))
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite3, "connect", refuse)
+            await refuses(store, "No space left on device.*; free some space")
+        away.replace(path)
+        await works(store)
 
 
 async def test_file_that_does_not_come_back(path: Path, caplog: pytest.LogCaptureFixture) -> None:

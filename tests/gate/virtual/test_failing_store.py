@@ -36,7 +36,6 @@ from robotgate import (
     DisallowedError,
     GateClosedError,
     HostUnavailableError,
-    Origin,
     StoreError,
     TooSoonError,
 )
@@ -251,16 +250,6 @@ async def test_learnt_rules_that_cannot_be_saved_are_logged(caplog: pytest.LogCa
     (entry,) = (record for record in caplog.records if record.name.startswith("robotgate"))
     assert "make room" in entry.getMessage()
     assert entry.levelno == logging.ERROR
-
-
-async def test_learnt_rules_are_saved_though_the_gate_is_closed_at_once() -> None:
-    """Closing waits for them."""
-    store = FailingStore()
-    async with make_gate(store=store) as gate:
-        gate.learn(PAGE, PRIVATE)
-    record = await store.load_record(Origin.of(PAGE))
-    assert record is not None
-    assert record.body == PRIVATE
 
 
 async def test_loss_is_told_once() -> None:
