@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
@@ -100,25 +101,24 @@ async def test_silences_in_a_row_are_an_outage(error: Exception, answers: int, s
         assert gate.host(PAGE).unreachable_until_at is None
 
 
-@pytest.mark.parametrize(
-    ("error", "is_outage"),
-    [
-        (aiohttp.ClientConnectorError(CONNECTION, REFUSED), True),
-        (aiohttp.ConnectionTimeoutError(), True),
-        (aiohttp.ServerDisconnectedError(), False),
-        (aiohttp.ClientPayloadError(), False),
-        # These may be of whatever else is done within the block.
-        (REFUSED, False),
-        (TimeoutError(), False),
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), False),
-        (ValueError("the page makes no sense"), False),
-    ],
-)
-async def test_error_that_leaves_the_block(error: Exception, *, is_outage: bool) -> None:
+ERRORS: Final[list[tuple[Exception, bool]]] = [
+    (aiohttp.ClientConnectorError(CONNECTION, REFUSED), True),
+    (aiohttp.ConnectionTimeoutError(), True),
+    (aiohttp.ServerDisconnectedError(), False),
+    (aiohttp.ClientPayloadError(), False),
+    # These may be of whatever else is done within the block.
+    (REFUSED, False),
+    (TimeoutError(), False),
+    (socket.gaierror(socket.EAI_NONAME, "unknown"), False),
+    (ValueError("the page makes no sense"), False),
+]
+
+
+async def test_error_that_leaves_the_block() -> None:
     """An error of aiohttp's is reported by itself, as by `report`; a host that answered was reached."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        for status in (200, None):
+    for (error, is_outage), status in product(ERRORS, (200, None)):
+        async with make_gate() as gate:
+            gate.learn(SITE, b"")
             with pytest.raises(type(error)):
                 await break_off(gate, error, status=status)
             assert gate.host(PAGE).open_turns == 0

@@ -348,18 +348,17 @@ async def test_closing_says_what_could_not_be_saved() -> None:
 @pytest.mark.parametrize(
     ("duty", "is_learnt"), [("load_record", False), ("load_host", False), ("load_host", True)]
 )
-@pytest.mark.parametrize("max_wait", [0.0, 5.0])
-async def test_store_that_takes_its_time_outlasts_no_patience(
-    duty: str, max_wait: float, *, is_learnt: bool
-) -> None:
+async def test_store_that_takes_its_time_outlasts_no_patience(duty: str, *, is_learnt: bool) -> None:
     """A call with `max_wait` ends soon after it, even if the store never answers."""
     store = FailingStore()
     store.hangs = {duty}
     async with make_gate(store=store) as gate, asyncio.timeout(600.0):
         if is_learnt:
             gate.learn(PAGE, PRIVATE)
-        _, at = await refusal(visit(gate, max_wait=max_wait), TooSoonError)
-        assert at <= max_wait + 2.0
+        for max_wait in (0.0, 5.0):
+            asked_at = now()
+            _, at = await refusal(visit(gate, max_wait=max_wait), TooSoonError)
+            assert at - asked_at <= max_wait + 2.0
         store.recover()
         await is_as_ever(gate)
 
