@@ -18,13 +18,7 @@ from tests.waiting import settle
 
 from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
 from robotgate.clock import SystemClock
-from robotgate.errors import (
-    GateClosedError,
-    HostUnavailableError,
-    InvalidURLError,
-    StoreError,
-    TooSoonError,
-)
+from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLError, StoreError, TooSoonError
 from robotgate.sites.record import Answer, Failure
 
 if TYPE_CHECKING:
@@ -92,9 +86,7 @@ def deaf_port() -> Iterator[int]:
 
 
 @asynccontextmanager
-async def server(
-    talk: Talk,
-) -> AsyncIterator[str]:
+async def server(talk: Talk) -> AsyncIterator[str]:
     """A server that treats each connection like this, by its authority."""
     talks: set[asyncio.Task[object]] = set()
 

@@ -43,10 +43,7 @@ def crawler(
 
 @asynccontextmanager
 async def gate_within(
-    web: Web,
-    *chain: ClientMiddlewareType | str,
-    limit_per_host: int = 0,
-    **options: Unpack[GateOptions],
+    web: Web, *chain: ClientMiddlewareType | str, limit_per_host: int = 0, **options: Unpack[GateOptions]
 ) -> AsyncIterator[RobotGate]:
     """A gate on a session whose middlewares are that chain: no attempt of a fetch goes past the gate."""
 

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gate.servers import ROBOTS, SITE
 
-from robotgate import (
-    Dialect,
-    DisallowedError,
-    Reason,
-    SQLiteStore,
-    StatusPolicy,
-)
+from robotgate import Dialect, DisallowedError, Reason, SQLiteStore, StatusPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -129,12 +129,7 @@ async def test_bodies_as_aiohttp_sends_them(
     ids=str,
 )
 async def test_options_as_aiohttp_takes_them(  # noqa: PLR0917  # As above.
-    web: Web,
-    gate: RobotGate,
-    session: aiohttp.ClientSession,
-    url: str,
-    options: RequestOptions,
-    target: str,
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, url: str, options: RequestOptions, target: str
 ) -> None:
     """Credentials stay with their origin, and the rest goes on, as aiohttp has it."""
     web.redirect(PAGE, target, status=307)

@@ -48,10 +48,7 @@ AUTHORIZATION = {"Authorization": "Basic dTpw"}
 
 @pytest.mark.parametrize(
     "door",
-    [
-        "fetch",
-        *(pytest.param(door, marks=pytest.mark.slow) for door in ("middleware", "stream", "turn")),
-    ],
+    ["fetch", *(pytest.param(door, marks=pytest.mark.slow) for door in ("middleware", "stream", "turn"))],
 )
 async def test_an_answer_raises_only_what_is_documented(door: str, subtests: pytest.Subtests) -> None:
     """Aiohttp's errors, a timeout or our own; and afterwards no turn of the host is open."""

@@ -10,11 +10,7 @@ import pytest
 from tests.gate.crawlers import crawler
 from tests.gate.servers import DELAY, LARGE, NEXT, PAGE, ROBOTS, RULES, SITE, hang_up
 
-from robotgate import (
-    DisallowedError,
-    HostUnavailableError,
-    RobotGate,
-)
+from robotgate import DisallowedError, HostUnavailableError, RobotGate
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate

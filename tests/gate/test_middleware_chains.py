@@ -131,10 +131,7 @@ async def test_before_the_gate_every_attempt_is_paced(
     gate.subscribe(ended.append, TurnEnded)
     web.handle(PAGE, protected(body, failures=1))
     chain = [made(kind, gate) for kind in (*order, "gate")]
-    async with (
-        crawler(web, *chain, limit_per_host=limit_per_host) as session,
-        session.get(PAGE) as response,
-    ):
+    async with crawler(web, *chain, limit_per_host=limit_per_host) as session, session.get(PAGE) as response:
         assert await response.text() == "a page"
     assert web.counts() == {ROBOTS: 1, PAGE: 3}
     assert min(web.gaps("site.example")) >= DELAY
@@ -163,10 +160,7 @@ async def test_behind_the_gate_attempts_are_its_own_affair(
     web.handle(PAGE, protected(failures=1))
     repeaters = [kind for kind in order if kind != "guard"]
     behind = repeaters[repeaters.index("gate") + 1 :]
-    async with (
-        crawler(web, *(made(kind, gate) for kind in order)) as session,
-        session.get(PAGE) as response,
-    ):
+    async with crawler(web, *(made(kind, gate) for kind in order)) as session, session.get(PAGE) as response:
         assert await response.text() == "a page"
     assert web.counts() == {ROBOTS: 1, PAGE: 3}
     view = gate.host(PAGE)

@@ -65,11 +65,7 @@ async def test_ready_refuses_it_and_goes_on(gate: RobotGate) -> None:
 
 async def test_what_is_no_pattern_is_refused_as_such(gate: RobotGate) -> None:
     """Patterns are no URLs; their error is that of an option."""
-    calls: list[Callable[..., object]] = [
-        gate.block,
-        gate.unblock,
-        lambda each: gate.override(each, None),
-    ]
+    calls: list[Callable[..., object]] = [gate.block, gate.unblock, lambda each: gate.override(each, None)]
     for call, value in product(calls, (None, b"site.example", 7, Path("a"), object())):
         with pytest.raises(OptionError, match="pattern="):
             call(value)

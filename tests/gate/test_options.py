@@ -7,20 +7,11 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
 import pytest
 from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import PAGE
 
-from robotgate import (
-    Dialect,
-    GateClosedError,
-    HostOverride,
-    OptionError,
-    PaceKey,
-    RobotGate,
-    StatusPolicy,
-)
+from robotgate import Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate, StatusPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -153,15 +144,6 @@ def test_making_a_gate_needs_no_event_loop() -> None:
     assert repr(gate) == "<RobotGate 'ExampleBot' not open>"
     with pytest.raises(GateClosedError, match="async with"):
         gate.allowed_nowait("http://site.example/")
-
-
-async def test_closed_session_is_refused() -> None:
-    """On opening, by name; nothing is left behind."""
-    session = aiohttp.ClientSession()
-    await session.close()
-    gate = RobotGate(AGENT, contact=CONTACT, session=session)
-    with pytest.raises(OptionError, match="session"):
-        await gate.__aenter__()
 
 
 # ── the options of a call

@@ -88,17 +88,6 @@ async def test_limit_of_the_connector_bounds_the_gate(web: Web, open_gate: OpenG
     assert max(open_turns) <= limit
 
 
-async def test_own_session_is_opened_and_closed(web: Web, open_gate: OpenGate) -> None:
-    """Without a session the gate brings one, and takes it along."""
-    gate = await open_gate(session=None, allow_private_addresses=True)
-    origin = f"http://127.0.0.1:{web.port}"
-    web.serve(f"{origin}/robots.txt", "User-agent: *\nDisallow: /private")
-    assert (await gate.fetch(f"{origin}/page")).text == "a page"
-    assert not await gate.allowed(f"{origin}/private")
-    await gate.aclose()
-    assert web.counts() == {f"{origin}/robots.txt": 1, f"{origin}/page": 1}
-
-
 async def test_connections_are_kept_alive(
     web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
 ) -> None:

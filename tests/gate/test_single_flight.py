@@ -10,14 +10,7 @@ import pytest
 from tests.failing import FailingStore, LosableStore
 from tests.gate.servers import PAGE, PRIVATE, ROBOTS, RULES, Held
 
-from robotgate import (
-    AccessResult,
-    HostUnavailableError,
-    MemoryStore,
-    Origin,
-    Reason,
-    StoreError,
-)
+from robotgate import AccessResult, HostUnavailableError, MemoryStore, Origin, Reason, StoreError
 from robotgate.sites import Outcome, RobotsRecord
 
 if TYPE_CHECKING:

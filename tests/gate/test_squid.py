@@ -27,10 +27,7 @@ SQUID: Final = shutil.which("squid") or "/usr/sbin/squid"
 PASSWORDS: Final = next(Path("/usr/lib").glob("squid/basic_ncsa_auth"), None)
 START_TIMEOUT: Final = 60.0
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not Path(SQUID).exists(), reason="squid is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path(SQUID).exists(), reason="squid is not installed")]
 
 
 def free_port() -> int:

@@ -9,13 +9,7 @@ import pytest
 from tests.gate.servers import PAGE, ROBOTS, RULES, silent
 
 from robotgate import AccessResult as Access
-from robotgate import (
-    DisallowedError,
-    HostUnavailableError,
-    Origin,
-    Reason,
-    StatusPolicy,
-)
+from robotgate import DisallowedError, HostUnavailableError, Origin, Reason, StatusPolicy
 from robotgate.sites import HostAccess
 from robotgate.stores.memory import MemoryStore
 

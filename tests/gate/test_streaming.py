@@ -6,18 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 from aiohttp import web as aioweb
-from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, ROBOTS, RULES, SITE, endless
+from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, ROBOTS, RULES, SITE
 from tests.waiting import until
 
-from robotgate import (
-    DisallowedError,
-    HostUnavailableError,
-    NestedTurnError,
-    Reason,
-)
+from robotgate import DisallowedError, HostUnavailableError, NestedTurnError, Reason
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
@@ -38,15 +32,6 @@ def in_two_halves(may_go_on: asyncio.Event) -> Handler:
         return response
 
     return answer
-
-
-async def test_response_is_aiohttps_own(web: Web, gate: RobotGate) -> None:
-    """With all that streaming code uses."""
-    web.serve(PAGE, "streamed", headers={"X-Kind": "page"})
-    async with gate.fetch(PAGE) as response:
-        assert isinstance(response, aiohttp.ClientResponse)
-        assert (response.status, response.headers["X-Kind"]) == (200, "page")
-        assert await response.text() == "streamed"
 
 
 async def test_body_comes_as_it_is_sent(web: Web, gate: RobotGate) -> None:
@@ -70,15 +55,6 @@ async def test_turn_ends_with_the_body(web: Web, gate: RobotGate) -> None:
         async with gate.fetch(NEXT) as following:
             assert following.status == 200
     assert gate.host(PAGE).open_turns == 0
-
-
-async def test_endless_stream_can_be_left(web: Web, gate: RobotGate) -> None:
-    """As much of it as was wanted."""
-    web.handle(PAGE, endless(b"x" * 65_536))
-    async with gate.fetch(PAGE) as response:
-        assert len(await response.content.readexactly(100_000)) == 100_000
-    assert gate.host(PAGE).open_turns == 0
-    assert (await gate.fetch(NEXT)).status == 200
 
 
 async def test_host_waits_for_the_end_of_the_stream(web: Web, open_gate: OpenGate) -> None:

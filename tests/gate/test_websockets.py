@@ -46,11 +46,7 @@ async def gated(web: Web, gate: RobotGate) -> AsyncIterator[aiohttp.ClientSessio
 
 
 @pytest.mark.parametrize(
-    ("url", "origin"),
-    [
-        ("ws://site.example/live", SITE),
-        ("wss://site.example/live", "https://site.example"),
-    ],
+    ("url", "origin"), [("ws://site.example/live", SITE), ("wss://site.example/live", "https://site.example")]
 )
 async def test_origin_of_the_handshake_is_asked_for_its_rules(
     web: Web, gated: aiohttp.ClientSession, url: str, origin: str

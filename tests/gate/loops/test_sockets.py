@@ -13,13 +13,7 @@ from tests.gate.network import Zone
 from tests.gate.servers import LOOPBACK
 from tests.waiting import settle, until
 
-from robotgate.client.connector import (
-    MAX_IDLE,
-    MIN_IDLE,
-    USUAL_DESCRIPTORS,
-    BudgetedConnector,
-    idle_limit,
-)
+from robotgate.client.connector import MAX_IDLE, MIN_IDLE, USUAL_DESCRIPTORS, BudgetedConnector, idle_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

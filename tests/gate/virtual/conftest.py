@@ -25,11 +25,7 @@ class CountingLoop(VirtualTimeLoop):
         self._sweep_at = 64
 
     def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's."""
         handle = super().call_at(when, callback, *args, context=context)

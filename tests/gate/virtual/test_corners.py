@@ -7,19 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import (
-    DAY,
-    OTHER,
-    PAGE,
-    REFUSED,
-    SECURE,
-    SITE,
-    make_gate,
-    now,
-    scripted,
-    sleep_until,
-    visit,
-)
+from tests.paced import DAY, OTHER, PAGE, REFUSED, SECURE, SITE, make_gate, now, scripted, sleep_until, visit
 
 from robotgate import GateClosedError, HostUnavailableError
 from robotgate.sites import Answer

@@ -32,13 +32,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import (
-    DisallowedError,
-    GateClosedError,
-    HostUnavailableError,
-    StoreError,
-    TooSoonError,
-)
+from robotgate import DisallowedError, GateClosedError, HostUnavailableError, StoreError, TooSoonError
 from robotgate.events import HostBlocked, StoreLost, StoreRecovered
 
 if TYPE_CHECKING:

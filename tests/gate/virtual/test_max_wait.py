@@ -6,16 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import (
-    PAGE,
-    SITE,
-    asks,
-    make_gate,
-    now,
-    refusal,
-    scripted,
-    visit,
-)
+from tests.paced import PAGE, SITE, asks, make_gate, now, refusal, scripted, visit
 from tests.waiting import settle
 
 from robotgate import GateOptions, HostOverride, TooSoonError

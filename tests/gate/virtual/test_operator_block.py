@@ -25,13 +25,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import (
-    GateClosedError,
-    HostUnavailableError,
-    MemoryStore,
-    OptionError,
-    TooSoonError,
-)
+from robotgate import GateClosedError, HostUnavailableError, MemoryStore, OptionError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.sites import Answer
 

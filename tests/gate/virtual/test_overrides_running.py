@@ -6,18 +6,7 @@ import asyncio
 import math
 
 import pytest
-from tests.paced import (
-    PAGE,
-    ROBOTS,
-    SITE,
-    asks,
-    make_gate,
-    now,
-    refusal,
-    scripted,
-    visit,
-    visits,
-)
+from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, now, refusal, scripted, visit, visits
 from tests.waiting import settle
 
 from robotgate import (

@@ -5,19 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.paced import (
-    HOUR,
-    OTHER,
-    PAGE,
-    ROBOTS,
-    SITE,
-    make_gate,
-    now,
-    refusal,
-    scripted,
-    visit,
-    visits,
-)
+from tests.paced import HOUR, OTHER, PAGE, ROBOTS, SITE, make_gate, now, refusal, scripted, visit, visits
 from tests.waiting import settle
 
 from robotgate import HostOverride, Rate, TooSoonError

@@ -407,10 +407,7 @@ OPERATOR: Final = [
         GateOptions(delay=1.0),
         comers("a", "b"),
         [(0.0, "a"), (20.0, "b")],
-        acts=(
-            (0.5, lambda gate: gate.block("*", 200.0)),
-            (20.0, lambda gate: gate.unblock("*")),
-        ),
+        acts=((0.5, lambda gate: gate.block("*", 200.0)), (20.0, lambda gate: gate.unblock("*"))),
     ),
     Scenario(
         "for longer than max_block: everybody is told so at once",

@@ -5,16 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.paced import (
-    PAGE,
-    SITE,
-    asks,
-    kinds,
-    listen,
-    make_gate,
-    scripted,
-    visit,
-)
+from tests.paced import PAGE, SITE, asks, kinds, listen, make_gate, scripted, visit
 
 from robotgate import OptionError
 from robotgate.events import Event, TurnBegan

@@ -5,18 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-from tests.paced import (
-    HOUR,
-    PAGE,
-    SITE,
-    asks,
-    make_gate,
-    now,
-    scripted,
-    sleep_until,
-    visit,
-    visits,
-)
+from tests.paced import HOUR, PAGE, SITE, asks, make_gate, now, scripted, sleep_until, visit, visits
 from tests.waiting import settle
 
 from robotgate import HostOverride, HostUnavailableError
