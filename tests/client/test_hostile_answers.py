@@ -67,7 +67,10 @@ async def test_file_in_several_codings_is_read_or_a_failure(lines: tuple[bytes, 
     """All lines count, as one list in order: compressed bytes are never read as a file that allows everything."""
     result = await fetched(answer(*lines, body=body))
     assert isinstance(result, Failure) or result.body == BODY
-    # As its header lines say; and up to the bound.
+
+
+async def test_file_in_two_codings_is_read_up_to_the_bound() -> None:
+    """As its header lines say; decoded octets count."""
     twice = answer(b"Content-Encoding: gzip", b"Content-Encoding: gzip", body=compressed(BODY * 30_000, 2))
     result = await fetched(twice)
     assert isinstance(result, Answer)
