@@ -195,9 +195,9 @@ async def test_ctrl_c_leaves_a_valid_warc_file_and_rows_to_resume(
     process = await program.start(*POLITE, "-i", str(urls), "-o", str(rows), "--warc", str(warc))
     await site.hanging()
     process.send_signal(signal.SIGINT)
-    await process.communicate(b"")
+    _, err = await process.communicate(b"")
 
-    assert process.returncode == 130
+    assert (process.returncode, err.decode().endswith("; 2 URLs not done\n")) == (130, True)
     assert [url for kind, url, *_ in _warc(warc) if kind == "response"] == listed[:2]
 
     # A killed run may have left half a row.

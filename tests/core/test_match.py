@@ -205,7 +205,11 @@ FILLERS = {
 }
 
 
-@pytest.mark.parametrize("kind", RuleKind)
+@pytest.mark.parametrize(
+    "kind",
+    [RuleKind.DISALLOW, pytest.param(RuleKind.ALLOW, marks=pytest.mark.slow)],
+    ids=lambda kind: kind.name,
+)
 @pytest.mark.parametrize(("pattern", "target"), FILLERS.values(), ids=FILLERS.keys())
 def test_no_file_and_url_make_a_question_slow(
     pattern: Callable[[int], str], target: str, kind: RuleKind

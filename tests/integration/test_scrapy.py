@@ -176,7 +176,7 @@ async def test_robots_txt_decides_whatever_it_is(web: Web, crawl: Crawl) -> None
 
     It may redirect to another host, but not to a private address; the body of a 404 is not read.
     """
-    bomb = gzip.compress(RULES + b"#" * 50_000_000)
+    bomb = gzip.compress(RULES + b"#" * 10_000_000, 1)
     broken = site_of(web, "broken")
     web.serve(f"{broken}/robots.txt", status=500)
     half = site_of(web, "half")
@@ -342,6 +342,7 @@ async def test_site_sees_the_proxy_of_the_spider_only(web: Web, crawl: Crawl) ->
     assert crawled.stats["robotgate/proxy_failed"] == 3
 
 
+@pytest.mark.slow
 async def test_robots_txt_takes_the_proxy_of_a_middleware(web: Web, crawl: Crawl) -> None:
     """With its password. The site has no address here, so a request that does not go through the proxy fails."""
     page, proxy = "http://nowhere.test/", f"http://user:word@127.0.0.1:{web.port}"
@@ -402,6 +403,7 @@ async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path, cra
     assert web.count(f"{one}/robots.txt") == 2
 
 
+@pytest.mark.slow
 async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
     """A download handler of another package is wrapped too, even one that returns Deferreds and has no `close`."""
     crawled = await crawl(
@@ -433,6 +435,7 @@ async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Craw
     assert web.peak() == 2
 
 
+@pytest.mark.slow
 async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, crawl: Crawl) -> None:
     """With ``ROBOTSTXT_PARSER`` alone, Scrapy's own middleware applies our rules."""
     crawled = await crawl(
@@ -447,6 +450,7 @@ async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, cr
     assert crawled.stats["robotstxt/forbidden"] == 1
 
 
+@pytest.mark.slow
 async def test_other_reactors_are_refused(web: Web, one: str, crawl: Crawl) -> None:
     """A reactor other than asyncio's ends the crawl before its first request, and the log names the setting."""
     crawled = await crawl(f"{one}/", TWISTED_REACTOR="twisted.internet.selectreactor.SelectReactor")

@@ -211,8 +211,8 @@ def test_lint_of_many_statements_takes_linear_time() -> None:
     """A file of nothing but statements that cannot be read."""
     lines = b"Content-Usage: train_ai=n,b\nContent-Signal: ai_train=n,b\nLicense: x\n"
     begin = time.process_time()
-    assert lint(b"User-agent: *\n" + lines * (500_000 // len(lines)))
-    assert time.process_time() - begin < 10.0
+    assert lint(b"User-agent: *\n" + lines * (250_000 // len(lines)))
+    assert time.process_time() - begin < 5.0
 
 
 @pytest.mark.parametrize(

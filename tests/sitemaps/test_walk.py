@@ -192,16 +192,12 @@ async def test_number_of_sitemaps_is_bounded(web: Web, gate: RobotGate) -> None:
     assert len(web.urls) == 6
 
 
-def bomb(mebibytes: int) -> Handler:
-    """A sitemap's begin and then blanks, as gzip makes them small."""
-    packer = zlib.compressobj(9, wbits=31)
-    body = packer.compress(urlset(*PAGES).removesuffix("</urlset>").encode())
-    body += b"".join(packer.compress(b" " * 1024 * 1024) for _ in range(mebibytes)) + packer.flush()
-
-    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
-        return aioweb.Response(body=body)
-
-    return answer
+async def bomb(_: aioweb.Request) -> aioweb.StreamResponse:
+    """A sitemap's begin and then more blanks than are read, as gzip makes them small."""
+    packer = zlib.compressobj(wbits=31)
+    body = packer.compress(BEGUN)
+    body += b"".join(packer.compress(b" " * 1024 * 1024) for _ in range(60)) + packer.flush()
+    return aioweb.Response(body=body)
 
 
 def broken_chunk(body: bytes) -> Handler:
@@ -226,7 +222,7 @@ BEGUN: Final = urlset(*PAGES).removesuffix("</urlset>").encode()
 @pytest.mark.parametrize(
     ("handler", "cause"),
     [
-        pytest.param(bomb(200), "longer than", id="bomb"),
+        pytest.param(bomb, "longer than", id="bomb"),
         pytest.param(endless(f"<url><loc>{PAGES[0]}</loc></url>".encode() * 1000), "", id="endless, no root"),
         pytest.param(endless(BEGUN), "", id="endless"),
         pytest.param(cut_off(BEGUN, length=100_000), "ClientPayloadError", id="hang-up in the body"),

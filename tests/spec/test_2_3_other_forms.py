@@ -126,17 +126,20 @@ def test_the_limit_holds_for_what_was_decoded(encode: Callable[[bytes], bytes]) 
 @pytest.mark.parametrize(
     "bomb",
     [
-        pytest.param(gzip.compress(gzip.compress(bytes(20_000_000))), id="of NULs, twice"),
-        pytest.param(gzip.compress(b"#" * 20_000_000), id="of a comment"),
-        pytest.param(gzip.compress(b"") * 25_000, id="of empty members"),
-        pytest.param(b"\x1f\x8b\x08\0\0\0\0\0\0\x03" + b"\0\0\0\xff\xff" * 100_000, id="of empty blocks"),
+        pytest.param(lambda: gzip.compress(gzip.compress(bytes(20_000_000), 1)), id="of NULs, twice"),
+        pytest.param(lambda: gzip.compress(b"#" * 20_000_000, 1), id="of a comment"),
+        pytest.param(lambda: gzip.compress(b"") * 25_000, id="of empty members"),
+        pytest.param(
+            lambda: b"\x1f\x8b\x08\0\0\0\0\0\0\x03" + b"\0\0\0\xff\xff" * 100_000, id="of empty blocks"
+        ),
     ],
 )
-def test_a_bomb_is_not_inflated(bomb: bytes) -> None:
+def test_a_bomb_is_not_inflated(bomb: Callable[[], bytes]) -> None:
     """No more than counts."""
+    body = bomb()
     tracemalloc.start()
     try:
-        assert RobotsTxt.parse(bomb).allowed("/", "foobot")
+        assert RobotsTxt.parse(body).allowed("/", "foobot")
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()

@@ -120,7 +120,7 @@ def _head(**changes: object) -> bytes:
         b"",
         pack_record(RECORD)[:-20],
         zlib.compress(b"{}"),
-        zlib.compress(b" " * 10**8),
+        zlib.compress(b" " * 10**7),
         _head(body_bytes=1),
         _head(body_bytes=2**40),
         _head(outcome="fine"),
