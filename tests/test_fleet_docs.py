@@ -159,10 +159,7 @@ def test_the_acl_lists_the_commands_of_the_code() -> None:
 
 async def test_connections_of_a_worker(server: RedisServer) -> None:
     """One or two, whatever it does at once."""
-    async with (
-        Redis(port=server.port, client_name="admin") as admin,
-        RedisStore(server.url) as store,
-    ):
+    async with Redis(port=server.port, client_name="admin") as admin, RedisStore(server.url) as store:
         records = (store.load_record(Origin("https", f"{number}.example", 443)) for number in range(100))
         hosts = (store.load_host(f"{number}.example") for number in range(100))
         await asyncio.gather(*records, *hosts)

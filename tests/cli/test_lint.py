@@ -51,10 +51,7 @@ def test_the_mark_stands_below_wide_letters(tmp_path: Path) -> None:
     """Columns of the terminal are counted, not letters."""
     _, lines = _lint(tmp_path, "User-agent: *\nDisallow: /ツ b\n".encode())
 
-    assert lines[lines.index("      2  Disallow: /ツ b") + 1] in {
-        " " * 20 + "^^",
-        " " * 22 + "^",
-    }
+    assert lines[lines.index("      2  Disallow: /ツ b") + 1] in {" " * 20 + "^^", " " * 22 + "^"}
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

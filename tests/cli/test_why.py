@@ -181,13 +181,7 @@ def test_hostile_text_is_escaped_and_lines_fit(
     monkeypatch.setenv("COLUMNS", "80")
     body = f"User-agent: *\nDisallow: /{HOSTILE}{'x' * 200}\nCrawl-delay: 3 {HOSTILE}\n".encode()
     url, rows = f"https://a.example/{'x' * 300}", tmp_path / "rows.jsonl"
-    row = {
-        "url": url,
-        "outcome": HOSTILE,
-        "reason": HOSTILE * 50,
-        "line": 1,
-        "rule": HOSTILE,
-    }
+    row = {"url": url, "outcome": HOSTILE, "reason": HOSTILE * 50, "line": 1, "rule": HOSTILE}
     rows.write_text(json.dumps(row))
     state = HostState(visits=1)
     keep(path, [record("https://a.example", body=body)], **{"https://a_example": state, "a_example": state})

@@ -27,12 +27,7 @@ from robotgate.sites.record import (
     settle,
     standing,
 )
-from robotgate.sites.status_table import (
-    MAX_REDIRECTS,
-    STATUS_TABLE,
-    Outcome,
-    outcome_of,
-)
+from robotgate.sites.status_table import MAX_REDIRECTS, STATUS_TABLE, Outcome, outcome_of
 from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("http", "a.example", 80)
@@ -174,13 +169,7 @@ def test_outcome_of_status(statuses: tuple[int, ...], outcome: Outcome) -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [
-        Outcome.FORBIDDEN,
-        Outcome.MISSING,
-        Outcome.OTHER_CLIENT_ERROR,
-        Outcome.LOST,
-        Outcome.NON_PUBLIC,
-    ],
+    [Outcome.FORBIDDEN, Outcome.MISSING, Outcome.OTHER_CLIENT_ERROR, Outcome.LOST, Outcome.NON_PUBLIC],
 )
 def test_refusals_hold_for_a_day(outcome: Outcome) -> None:
     """An answer that is no file is taken as known for 24 h, whatever Cache-Control and Retry-After say."""

@@ -127,10 +127,7 @@ def test_contacts_that_reach_nobody(subtests: pytest.Subtests) -> None:
             {"user-agent": "Mozilla/5.0 (examplebot)"},
             {"User-Agent": "Mozilla/5.0 (examplebot)", "From": MAIL},
         ),
-        (
-            {"User-Agent": "ExampleBotNews/1.0"},
-            {"User-Agent": "ExampleBotNews/1.0", "From": MAIL},
-        ),
+        ({"User-Agent": "ExampleBotNews/1.0"}, {"User-Agent": "ExampleBotNews/1.0", "From": MAIL}),
         ({"from": "other@example.org"}, {"User-Agent": "ExampleBot/1.0", "From": "other@example.org"}),
         ({"Accept": "*/*"}, {"Accept": "*/*", "User-Agent": "ExampleBot/1.0", "From": MAIL}),
     ],

@@ -177,11 +177,7 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
         GROUP + b"Content-Usage: ai-train=n, ai-use=y\n",
         *(2, "ai-train=n, ai-use=y", None, None),
     ),
-    (
-        CODE.STATEMENT_UNKNOWN_LABEL,
-        GROUP + b"Content-Signal: ai_train=no\n",
-        *(2, "ai_train=no", None, None),
-    ),
+    (CODE.STATEMENT_UNKNOWN_LABEL, GROUP + b"Content-Signal: ai_train=no\n", *(2, "ai_train=no", None, None)),
     (CODE.STATEMENT_OUTSIDE_GROUPS, b"Content-Signal: search=yes\n", 1, "Content-Signal", None, None),
     (CODE.BEFORE_ANY_GROUP, b"Content-Usage: search=y\n" + GROUP, 1, "Content-Usage", None, None),
     (

@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
-from robotgate.options import (
-    DEFAULTS,
-    HostBlocks,
-    HostOptions,
-    HostOverride,
-    Overrides,
-    Rate,
-    StatusPolicy,
-)
+from robotgate.options import DEFAULTS, HostBlocks, HostOptions, HostOverride, Overrides, Rate, StatusPolicy
 from robotgate.urls import HostPattern, Origin, keys
 
 if TYPE_CHECKING:
@@ -270,12 +262,7 @@ def test_own_host_has_neither_rules_nor_delay_nor_rate() -> None:
     )
     assert Overrides(gate, {"*.mine.example": HostOverride.own()}).options(
         "www.mine.example"
-    ) == gate | HostOptions(
-        delay=0.0,
-        rate=Rate.UNLIMITED,
-        latency_factor=0.0,
-        ignore_robots=True,
-    )
+    ) == gate | HostOptions(delay=0.0, rate=Rate.UNLIMITED, latency_factor=0.0, ignore_robots=True)
 
 
 @pytest.mark.parametrize("override", [HostOverride(ignore_robots=True), HostOverride.own()])

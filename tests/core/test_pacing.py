@@ -17,12 +17,7 @@ from tests.pace.bench import HOST, OPTIONS, answered
 from robotgate.clock import parse_http_date
 from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.signals import MAX_PAUSE, parse_retry_after, retry_after_of
-from robotgate.pace.state import (
-    FORGIVEN_AFTER,
-    HostState,
-    is_served,
-    merged,
-)
+from robotgate.pace.state import FORGIVEN_AFTER, HostState, is_served, merged
 from robotgate.urls import Origin
 
 NEW: Final = HostState()

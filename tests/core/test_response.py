@@ -199,8 +199,7 @@ def test_errors_and_their_kin(error: RobotGateError) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [(DisallowedError, 403), (TooSoonError, 503), (HostUnavailableError, 503)],
+    ("error", "status"), [(DisallowedError, 403), (TooSoonError, 503), (HostUnavailableError, 503)]
 )
 def test_errors_have_the_status_of_lwp(error: type[RobotGateError], status: int) -> None:
     """As LWP::RobotUA answered in their place."""

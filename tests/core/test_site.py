@@ -83,17 +83,10 @@ def test_operator_decides_what_counts(
     ruling = read(b"Crawl-delay: 90", BUSINESS_HOURS, b"Visit-time: 0100-0200", options=options)
     assert (ruling.asked, ruling.reason is Reason.DELAY_TOO_LONG) == (asked, obey_crawl_delay)
     verdict = ruling.verdict("/", now=MIDNIGHT)
-    assert (verdict.allowed, verdict.crawl_delay, verdict.asked_delay) == (
-        not obey_crawl_delay,
-        90.0,
-        120.0,
-    )
+    assert (verdict.allowed, verdict.crawl_delay, verdict.asked_delay) == (not obey_crawl_delay, 90.0, 120.0)
 
 
-@pytest.mark.parametrize(
-    ("max_delay", "is_refused"),
-    [(89.9, True), (90.0, False), (math.inf, False)],
-)
+@pytest.mark.parametrize(("max_delay", "is_refused"), [(89.9, True), (90.0, False), (math.inf, False)])
 def test_delay_over_max_delay_is_refused(max_delay: float, is_refused: bool) -> None:  # noqa: FBT001
     """Exactly that long is waited for; an operator may wait however long."""
     ruling = read(b"Crawl-delay: 90", options=OPTIONS | HostOptions(max_delay=max_delay))
@@ -120,27 +113,14 @@ def test_rate_of_some_hours_is_refused_at_all(hour: float) -> None:
         ((b"Crawl-delay: 0",), 0.0, None, None),
         ((b"Crawl-delay: 7.5",), 7.5, None, None),
         ((b"Crawl-delay: 90",), 90.0, None, "(Crawl-delay 90 s is over max_delay=60 s)"),
-        (
-            (BUSINESS_HOURS,),
-            120.0,
-            BY_DAY,
-            "(Request-rate 1/120, 120 s a document, is over max_delay=60 s)",
-        ),
-        (
-            (BUSINESS_HOURS, b"Crawl-delay: 130"),
-            130.0,
-            BY_DAY,
-            "(Crawl-delay 130 s is over max_delay=60 s)",
-        ),
+        ((BUSINESS_HOURS,), 120.0, BY_DAY, "(Request-rate 1/120, 120 s a document, is over max_delay=60 s)"),
+        ((BUSINESS_HOURS, b"Crawl-delay: 130"), 130.0, BY_DAY, "(Crawl-delay 130 s is over max_delay=60 s)"),
         ((b"Request-rate: 2/15", b"Crawl-delay: 5"), 7.5, RequestRate(2, 15), None),
         ((b"Crawl-delay: 1" + b"0" * 63,), 1e63, None, "(Crawl-delay 1e+63 s is over max_delay=60 s)"),
     ],
 )
 def test_verdict_tells_what_the_site_asks(
-    lines: tuple[bytes, ...],
-    asked_delay: float | None,
-    rate: RequestRate | None,
-    words: str | None,
+    lines: tuple[bytes, ...], asked_delay: float | None, rate: RequestRate | None, words: str | None
 ) -> None:
     """The longer of the two; a refusal says which it was."""
     verdict = read(*lines).verdict("/", now=MIDNIGHT)

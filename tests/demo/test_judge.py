@@ -144,10 +144,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         "came 0.1000 s after the host's last answer, not 0.2 s",
     ),
     "Retry-After not kept": (
-        lambda log: [
-            *log,
-            _visit(BUSY_SITE, _path(BUSY_SITE), _end_of(log, BUSY_SITE, "/news/busy") + 1.9),
-        ],
+        lambda log: [*log, _visit(BUSY_SITE, _path(BUSY_SITE), _end_of(log, BUSY_SITE, "/news/busy") + 1.9)],
         "429",
         "came 0.1000 s before Retry-After was over",
     ),

@@ -394,15 +394,7 @@ async def test_empty_query_is_judged_as_it_is_sent(web: Web, client: httpx.Async
 
 
 @pytest.mark.parametrize(
-    "target",
-    [
-        b"/open/../private",
-        "/privät".encode(),
-        b"http://127.0.0.1/private",
-        b"private",
-        b"*",
-        None,
-    ],
+    "target", [b"/open/../private", "/privät".encode(), b"http://127.0.0.1/private", b"private", b"*", None]
 )
 async def test_target_of_its_own_has_to_be_plain(web: Web, client: httpx.AsyncClient, target: object) -> None:
     """A `target` in the extensions that is not a plain path in bytes is refused."""

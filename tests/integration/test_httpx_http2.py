@@ -71,11 +71,7 @@ async def test_requests_over_one_connection_are_paced() -> None:
     async with (
         site.listening() as url,
         RobotGate(
-            AGENT,
-            contact=CONTACT,
-            delay=DELAY,
-            fetcher=HttpxFetcher(transport),
-            allow_private_addresses=True,
+            AGENT, contact=CONTACT, delay=DELAY, fetcher=HttpxFetcher(transport), allow_private_addresses=True
         ) as gate,
         httpx.AsyncClient(transport=GateTransport(gate, transport)) as client,
     ):

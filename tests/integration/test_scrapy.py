@@ -347,10 +347,7 @@ async def test_robots_txt_takes_the_proxy_of_a_middleware(web: Web, crawl: Crawl
     """With its password. The site has no address here, so a request that does not go through the proxy fails."""
     page, proxy = "http://nowhere.test/", f"http://user:word@127.0.0.1:{web.port}"
     crawled = await crawl(
-        page,
-        ROBOTGATE_OPTIONS={"delay": 0},
-        DOWNLOADER_MIDDLEWARES={f"{CRAWL}.ByProxy": 700},
-        PROXY=proxy,
+        page, ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOADER_MIDDLEWARES={f"{CRAWL}.ByProxy": 700}, PROXY=proxy
     )
     assert [visit.url.rpartition("http://nowhere.test")[2] for visit in web.visits] == ["/robots.txt", "/"]
     assert [visit.headers.get("Proxy-Authorization") for visit in web.visits] == ["Basic dXNlcjp3b3Jk"] * 2
@@ -429,8 +426,7 @@ async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Craw
     for page in range(4):
         web.serve(f"{one}/{page}", takes=0.7)
     await crawl(
-        *(f"{one}/{page}" for page in range(4)),
-        ROBOTGATE_OPTIONS={"delay": DELAY, "concurrency_per_host": 2},
+        *(f"{one}/{page}" for page in range(4)), ROBOTGATE_OPTIONS={"delay": DELAY, "concurrency_per_host": 2}
     )
     assert web.peak() == 2
 

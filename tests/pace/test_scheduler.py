@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.pace.bench import DAY, HOST, Bench, OwnLease, now, settle
 
-from robotgate.errors import (
-    GateClosedError,
-    HostUnavailableError,
-    NestedTurnError,
-    StoreError,
-    TooSoonError,
-)
+from robotgate.errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
 from robotgate.options import Rate
 from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT

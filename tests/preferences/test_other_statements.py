@@ -465,11 +465,7 @@ def test_robots_rules(rules: str, expected: dict[str, str]) -> None:
     ("lines", "agent", "expected"),
     [
         (["googlebot: nofollow", "otherbot: noindex, nofollow"], "googlebot/2.1", {"follow": "no"}),
-        (
-            ["googlebot: nofollow", "otherbot: noindex, nofollow"],
-            "OtherBot",
-            {"index": "no", "follow": "no"},
-        ),
+        (["googlebot: nofollow", "otherbot: noindex, nofollow"], "OtherBot", {"index": "no", "follow": "no"}),
         (["googlebot: nofollow", "otherbot: noindex"], "third", {}),
         (["googlebot: nofollow", "noindex"], "third", {"index": "no"}),
         (["GoogleBot: unavailable_after: 2010-06-25"], "googlebot", {"index": "no"}),

@@ -20,13 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.outage_law import GRAIN, OutageLaw
 from tests.pace.bench import OPTIONS, Bench, OwnLease, heard_of, settle
 
-from robotgate.errors import (
-    GateClosedError,
-    HostUnavailableError,
-    RobotGateError,
-    StoreError,
-    TooSoonError,
-)
+from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateError, StoreError, TooSoonError
 from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT

@@ -218,9 +218,7 @@ def verifier(form: AgentForm) -> Verifier:
 
 
 def signed(
-    covered: list[tuple[str, str]] | None = None,
-    agent: str = f'sig1="{AGENT}"',
-    **changed: str | int | None,
+    covered: list[tuple[str, str]] | None = None, agent: str = f'sig1="{AGENT}"', **changed: str | int | None
 ) -> Request:
     """A request that is signed well, but for what is changed."""
     if covered is None:

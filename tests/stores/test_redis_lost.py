@@ -237,10 +237,7 @@ class FaultyClient(Redis):
 
 @pytest.mark.parametrize(
     "error",
-    [
-        AttributeError("'NoneType' object has no attribute 'writelines'"),
-        asyncio.IncompleteReadError(b"", 2),
-    ],
+    [AttributeError("'NoneType' object has no attribute 'writelines'"), asyncio.IncompleteReadError(b"", 2)],
 )
 async def test_whatever_the_client_raises_is_a_lost_server(
     server: RedisServer, error: Exception, caplog: pytest.LogCaptureFixture
