@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import sleep
-
 from robotgate import SystemClock
 
 
@@ -15,19 +13,3 @@ class LaterClock(SystemClock):
     def now(self) -> float:
         """Seconds since the epoch."""
         return super().now() + self.offset
-
-
-class InterruptedClock(SystemClock):
-    """That of a process which, every other time that it has looked at it, has to wait for the processor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._looks = 0
-
-    def now(self) -> float:
-        """What the time was then."""
-        at = super().now()
-        self._looks += 1
-        if self._looks % 2:
-            sleep(0.02)
-        return at

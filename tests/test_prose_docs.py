@@ -21,16 +21,8 @@ OF_GATE: Final = re.compile(r"\bgate\.(\w+)")
 OPTION: Final = re.compile(r"^(\w+)=")
 PLACE: Final = re.compile(r"\b(?:pace|rules|sites|stores|web)/\w*")
 PROSE: Final = (
-    "design",
-    "faq",
-    "glossary",
-    "good-citizen",
-    "pace",
-    "blocks",
-    "sending",
-    "spider",
-    "tutorial",
-)
+    "design", "faq", "glossary", "good-citizen", "pace", "blocks", "sending", "spider", "tutorial",
+)  # fmt: skip
 
 
 def code_of(name: str) -> list[str]:

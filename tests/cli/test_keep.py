@@ -25,16 +25,8 @@ if TYPE_CHECKING:
 POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 NAME_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-_")
 HOSTILE: Final = (
-    "..",
-    "../..",
-    "%2e%2e/%2e%2e/etc/passwd",
-    "a\\..\\b",
-    "C:\\x",
-    "con",
-    "\x00",
-    "é" * 300,
-    "?q=/../",
-)
+    "..", "../..", "%2e%2e/%2e%2e/etc/passwd", "a\\..\\b", "C:\\x", "con", "\x00", "é" * 300, "?q=/../",
+)  # fmt: skip
 
 
 def _warc(path: Path) -> list[tuple[str, str | None, str | None, bytes]]:

@@ -72,15 +72,8 @@ def test_directory_is_written_with_the_headers_to_send(
     """The file is what verifiers read, for as long as it was asked for; the card names its crawler."""
     run("keygen", str(tmp_path / "next.pem"))
     named = (
-        "--agent-url",
-        BOT,
-        "--agent-form",
-        form.value,
-        "--contact",
-        CONTACT,
-        "--agent",
-        "ExampleBot/1.0",
-    )
+        "--agent-url", BOT, "--agent-form", form.value, "--contact", CONTACT, "--agent", "ExampleBot/1.0",
+    )  # fmt: skip
     keys = (key_file, str(tmp_path / "next.pem"))
     ended = run("directory", *keys, "--write", str(tmp_path / "www"), "--days", "7", *named)
     assert ended.status == 0, ended.err

@@ -134,18 +134,13 @@ def test_event_is_a_value(event: Event) -> None:
 def hostile(text: str) -> list[Event]:
     """Events into which a server, a store or a caller put a text of theirs."""
     return [
-        unreachable(text),
-        fetched(robots_url=text),
-        refused(text),
-        refused(pattern=text),
-        TurnRefused(at=NOW, url=text, error=StoreError(text)),
-        TurnBegan(at=NOW, url=text, waited=0.0),
-        TurnEnded(at=NOW, url=text, status=None, bytes_read=0, elapsed=0.0),
-        blocked(detail=text),
+        unreachable(text), fetched(robots_url=text), refused(text), refused(pattern=text),
+        TurnRefused(at=NOW, url=text, error=StoreError(text)), TurnBegan(at=NOW, url=text, waited=0.0),
+        TurnEnded(at=NOW, url=text, status=None, bytes_read=0, elapsed=0.0), blocked(detail=text),
         HostBlocked(at=NOW, host=text, until_at=NOW, cause=BlockCause.OPERATOR),
         HostRecovered(at=NOW, host=text, cause=BlockCause.OPERATOR),
         StoreLost(at=NOW, error=StoreError(text)),
-    ]
+    ]  # fmt: skip
 
 
 @given(st.text(st.characters()))

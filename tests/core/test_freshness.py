@@ -71,38 +71,24 @@ def copy_with(etag: str | None, last_modified: str | None) -> RobotsRecord:
 
 def test_cache_control(subtests: pytest.Subtests) -> None:
     """What forbids goes before what grants, the first of several counts, and what cannot be read is stale."""
-    for header, seconds in [
-        (None, None),
-        ("", None),
-        (",,, ,", None),
-        ("private", None),
-        ("public, must-revalidate", None),
-        ("no-store", 0.0),
-        ("max-age=600, no-cache", 0.0),
-        ('no-cache="Set-Cookie", max-age=600', 0.0),
-        ("x-no-cache, max-age=600", 600.0),
-        ('private="no-store", max-age=600', 600.0),
-        ("max-age=60", 60.0),
-        ("Public,Max-Age=60;foo", 60.0),
-        ("max-age = 60", 60.0),
-        ('max-age="60"', 60.0),
-        ('max-age="60', 60.0),
-        ("max-age=1, max-age=2", 1.0),
-        ("max-age=2, max-age=1", 2.0),
-        ("s-maxage=600", None),
-        ("x-max-age=600", None),
-        ("max-age", 0.0),
-        ("max-age=", 0.0),
-        ("max-age=-5", 0.0),
-        ("max-age=6.5", 0.0),
-        ("max-age=1e3", 0.0),
-        ("max-age=soon", 0.0),
-        ("max-age=\u0663\u0663", 0.0),
-        ("max-age=" + "0" * 30 + "60", 60.0),
-        ("max-age=" + "9" * 900, MAX_DELTA),
-    ]:
-        with subtests.test(header=header, seconds=seconds):
-            assert max_age(header) == seconds
+    for seconds, headers in {
+        None: (None, "", ",,, ,", "private", "public, must-revalidate", "s-maxage=600", "x-max-age=600"),
+        0.0: (
+            "no-store", "max-age=600, no-cache", 'no-cache="Set-Cookie", max-age=600', "max-age", "max-age=",
+            "max-age=-5", "max-age=6.5", "max-age=1e3", "max-age=soon", "max-age=\u0663\u0663",
+        ),
+        1.0: ("max-age=1, max-age=2",),
+        2.0: ("max-age=2, max-age=1",),
+        60.0: (
+            "max-age=60", "Public,Max-Age=60;foo", "max-age = 60", 'max-age="60"', 'max-age="60',
+            "max-age=" + "0" * 30 + "60",
+        ),
+        600.0: ("x-no-cache, max-age=600", 'private="no-store", max-age=600'),
+        MAX_DELTA: ("max-age=" + "9" * 900,),
+    }.items():  # fmt: skip
+        for header in headers:
+            with subtests.test(header=header, seconds=seconds):
+                assert max_age(header) == seconds
 
 
 def test_expires(subtests: pytest.Subtests) -> None:
@@ -197,23 +183,9 @@ def test_etag_is_sent_back(etag: str) -> None:
 def test_etag_that_is_none_is_not_sent(subtests: pytest.Subtests) -> None:
     """``*`` would match whatever there is, and a line end would be a header of the server's own choice."""
     for etag in [
-        "*",
-        "v1",
-        "",
-        '"v1',
-        'w/"v1"',
-        '"a", *',
-        '"a"b"',
-        '"a b"',
-        '"a\r\nX-Evil: 1"',
-        '"a\n"',
-        '"a"\n',
-        '"a\0"',
-        '"\x7f"',
-        '"\xe9"',
-        '"\udce9"',
-        f'"{"a" * MAX_VALIDATOR}"',
-    ]:
+        "*", "v1", "", '"v1', 'w/"v1"', '"a", *', '"a"b"', '"a b"', '"a\r\nX-Evil: 1"', '"a\n"', '"a"\n',
+        '"a\0"', '"\x7f"', '"\xe9"', '"\udce9"', f'"{"a" * MAX_VALIDATOR}"',
+    ]:  # fmt: skip
         with subtests.test(etag=etag):
             assert conditions(copy_with(etag, None), URL) == {}
 

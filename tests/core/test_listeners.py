@@ -215,18 +215,12 @@ KINDS: Final[set[type[Event]]] = {
 HEARD: Final[dict[int, set[type[Event]]]] = {
     logging.DEBUG: KINDS,
     logging.INFO: {
-        RobotsFetched,
-        VerdictRefused,
-        TurnRefused,
-        HostRecovered,
-        HostBlocked,
-        StoreLost,
-        StoreRecovered,
+        RobotsFetched, VerdictRefused, TurnRefused, HostRecovered, HostBlocked, StoreLost, StoreRecovered,
     },
     logging.WARNING: {RobotsFetched, HostBlocked, StoreLost, StoreRecovered},
     logging.ERROR: {StoreLost},
     OFF: set(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("level", "heard"), HEARD.items())

@@ -3,7 +3,7 @@
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 from tests.spelling import normalise_pattern, normalise_target
@@ -22,11 +22,6 @@ def allow(pattern: str, line: int = 1) -> Rule:
 def disallow(pattern: str, line: int = 1) -> Rule:
     """A Disallow line."""
     return Rule(RuleKind.DISALLOW, pattern, line)
-
-
-def disallows(patterns: Iterable[str], target: str) -> bool:
-    """Whether any of some Disallow lines matches."""
-    return not Rules(map(disallow, patterns)).allows(target)
 
 
 def test_a_decision_names_the_rule_and_the_one_it_beat() -> None:

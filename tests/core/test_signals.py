@@ -85,13 +85,7 @@ def test_few_requests_left_are_spread(headers: dict[str, str], spacing: float) -
     [
         {"RateLimit": value}
         for value in (
-            "",
-            '"a"',
-            '"a";r=x;t=1',
-            '"a;r=0;t=1',
-            "r=0;t=1,",
-            '"a";r=-1;t=1',
-            "limit=1, reset=9",
+            "", '"a"', '"a";r=x;t=1', '"a;r=0;t=1', "r=0;t=1,", '"a";r=-1;t=1', "limit=1, reset=9",
             "0" * 5000,
         )
         if value != '"a"'
@@ -102,7 +96,7 @@ def test_few_requests_left_are_spread(headers: dict[str, str], spacing: float) -
         {"RateLimit-Remaining": "٣", "RateLimit-Reset": "1"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_malformed_field_is_left_out_and_counted(headers: dict[str, str]) -> None:
     """It asks for nothing. A Retry-After beside it counts."""
     found = heard(200, {**headers, "Retry-After": "7"}, now=NOW)

@@ -23,16 +23,10 @@ PATIENCE: Final = 120.0
 PORT_FILE: Final = "DevToolsActivePort"
 """Chromium writes the port that it has chosen to this file, and the path of its socket."""
 OPTIONS: Final = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-extensions",
-    "--no-first-run",
-    "--hide-scrollbars",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-extensions", "--no-first-run", "--hide-scrollbars",
     "--remote-debugging-port=0",
-)
+)  # fmt: skip
 
 
 class Tab:

@@ -69,16 +69,11 @@ def test_any_tdmrep_file(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"[" * 500_000,
-        b'{"location": "/"}',
-        b"[1, null, [], {}]",
-        b'[{"location": 1}]',
-        b"[" + b"9" * 5_000 + b"]",
-        b"\xff\xfe[]",
-        b" " * 1_000_001 + b"[]",
+        b"[" * 500_000, b'{"location": "/"}', b"[1, null, [], {}]", b'[{"location": 1}]',
+        b"[" + b"9" * 5_000 + b"]", b"\xff\xfe[]", b" " * 1_000_001 + b"[]",
         b'[{"location": "x", "tdm-reservation": 1}]',
     ],
-)
+)  # fmt: skip
 def test_files_that_are_none(body: bytes) -> None:
     """A file that is not what the standard says reserves nothing, and says why."""
     preferences = parse_preferences(tdmrep=body, url=f"{SITE}/a")

@@ -194,16 +194,10 @@ def test_wrong_bytes_cost_only_their_entry() -> None:
 @pytest.mark.parametrize(
     "loc",
     [
-        "",
-        "/page",
-        "ftp://example.org/",
-        "javascript:alert(1)",
-        "https://",
-        "https://a b/",
-        "https://[/",
+        "", "/page", "ftp://example.org/", "javascript:alert(1)", "https://", "https://a b/", "https://[/",
         PAGE + "x" * MAX_LOC,
     ],
-)
+)  # fmt: skip
 def test_what_is_no_url_is_skipped(loc: str) -> None:
     """And counted, in XML as in text."""
     entries, fault, file = read(urlset(f"<loc>{loc}</loc>", f"<loc>{PAGE}</loc>"))
@@ -377,17 +371,10 @@ def test_hostile_file_is_left_within_bounded_memory(name: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        f"<url><loc>{PAGE}</loc></url>",
-        "<a/>",
-        "x",
-        "&amp;",
-        "<!-- x -->",
-        "<![CDATA[]]>",
-        "<?x y?>",
-        "<",
+        f"<url><loc>{PAGE}</loc></url>", "<a/>", "x", "&amp;", "<!-- x -->", "<![CDATA[]]>", "<?x y?>", "<",
         "<url>",
     ],
-)
+)  # fmt: skip
 def test_twice_the_length_costs_twice_the_steps(part: str) -> None:
     """For each thing that a file may have many of."""
     small, large = (steps(partial(read, f"{HEAD}{part * count}".encode())) for count in (1000, 2000))

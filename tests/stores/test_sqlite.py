@@ -39,19 +39,11 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "options",
     [
-        {"path": ""},
-        {"path": ":memory:"},
-        {"path": "a\0b"},
-        {"path": b"bytes"},
-        {"path": "sqlite://cache.db"},
-        {"path": "redis://localhost"},
-        {"max_bytes": 2**20 - 1},
-        {"max_bytes": 1e9},
-        {"max_age": -1},
-        {"max_age": float("nan")},
-        {"when_lost": "memory"},
+        {"path": ""}, {"path": ":memory:"}, {"path": "a\0b"}, {"path": b"bytes"},
+        {"path": "sqlite://cache.db"}, {"path": "redis://localhost"}, {"max_bytes": 2**20 - 1},
+        {"max_bytes": 1e9}, {"max_age": -1}, {"max_age": float("nan")}, {"when_lost": "memory"},
     ],
-)
+)  # fmt: skip
 def test_refuses_options_that_make_no_sense(options: dict[str, object]) -> None:
     """At once and by name, before any file is touched."""
     (name,) = options
@@ -160,15 +152,9 @@ async def test_use_after_closing_is_refused(path: Path) -> None:
     await asyncio.gather(store.aclose(), store.aclose())
     await store.aclose()
     for use in (
-        store.open(),
-        store.load_host(HOST),
-        store.load_record(ORIGIN),
-        store.save_record(RECORD),
-        store.save_hosts({}),
-        store.session(),
-        store.prune(now=NOW),
-        anext(store.hosts()),
-    ):
+        store.open(), store.load_host(HOST), store.load_record(ORIGIN), store.save_record(RECORD),
+        store.save_hosts({}), store.session(), store.prune(now=NOW), anext(store.hosts()),
+    ):  # fmt: skip
         with pytest.raises(StoreError, match=r"cache\.db: the store was closed; open a new one"):
             await use
 
