@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import re
+import runpy
 import shlex
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS: Final = ROOT / "docs"
+PAGES: Final = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE: Final = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<info>.*)\n(?P<text>(?:.*\n)*?)(?P=fence)$", re.MULTILINE
 )
@@ -84,3 +88,10 @@ def blocks_of(path: Path) -> list[Block]:
         for found in FENCE.finditer(page)
         if not found["info"].startswith("{")
     ]
+
+
+def printed_by(name: str) -> str:
+    """What a program of docs prints."""
+    with redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(str(DOCS / name), run_name="__main__")
+    return printed.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,7 @@ FILES: Final = {
 }
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The modules of ours that a file imports, without ``robotgate.``; `robotgate` itself is left out."""
     found: set[str] = set()

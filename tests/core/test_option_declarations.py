@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tests.documents import printed_by
+
 import robotgate
 
 ROOT: Final = Path(__file__).parents[2]
@@ -85,4 +87,4 @@ def test_a_new_option_is_declared_once(tmp_path: Path) -> None:
 def test_page_is_what_the_declarations_say() -> None:
     """docs/options.md is as docs/_options_table.py writes it."""
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    assert page == run(SOURCE.parent, str(PAGE)), "run: python docs/_options_table.py > docs/options.md"
+    assert page == printed_by(PAGE.name), "run: python docs/_options_table.py > docs/options.md"

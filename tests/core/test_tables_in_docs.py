@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-from typing import Final
-
-DOCS: Final = Path(__file__).parents[2] / "docs"
+from tests.documents import DOCS, printed_by
 
 
 def test_page_is_what_the_table_prints() -> None:
     """docs/status-table.md is as docs/_status_table.py writes it."""
-    command = [sys.executable, "-X", "utf8", str(DOCS / "_status_table.py")]
-    printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     page = (DOCS / "status-table.md").read_text(encoding="utf-8")
-    assert page == printed, "run: python docs/_status_table.py > docs/status-table.md"
+    assert page == printed_by("_status_table.py"), "run: python docs/_status_table.py > docs/status-table.md"
 
 
 def test_picture_of_a_turns_life_is_that_of_the_moves() -> None:
     """docs/design.md has it as docs/_turn_moves.py prints it."""
-    command = [sys.executable, "-X", "utf8", str(DOCS / "_turn_moves.py")]
-    printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
-    assert printed in (DOCS / "design.md").read_text(encoding="utf-8")
+    assert printed_by("_turn_moves.py") in (DOCS / "design.md").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.examples.conftest import usage
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 
+@pytest.mark.slow
 async def test_crawlee_as_its_docstring_says(run: Program, internet: Web) -> None:
     """Pages are told of, a refused one too; each robots.txt is requested once."""
     internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")

@@ -106,7 +106,6 @@ def test_what_a_site_writes_cannot_forge_a_line_of_a_log() -> None:
 LONG: Final = 65_000
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "value",
     [
@@ -126,11 +125,12 @@ LONG: Final = 65_000
         ),
     ],
 )
-def test_long_values_take_linear_time(name: str, value: str) -> None:
+def test_long_values_take_linear_time(value: str) -> None:
     """The processor time for one header is bounded, whatever its 64 KiB are."""
-    begin = time.process_time()
-    readable(parse_preferences([(name, value)], agent="MyBot"))
-    assert time.process_time() - begin < 2.0
+    for name in NAMES:
+        begin = time.process_time()
+        readable(parse_preferences([(name, value)], agent="MyBot"))
+        assert time.process_time() - begin < 2.0, name
 
 
 @pytest.mark.parametrize(
