@@ -43,7 +43,10 @@ def _log() -> Log:
         delay = max(site.delay for site in sites)
         at = 1000.0
         for site in sites:
-            for _ in range(1 + _borrowers(site)):
+            borrowers = sum(
+                other.robots.headers.get("Location") == site.url(ROBOTS_PATH) for other in PLAN.sites
+            )
+            for _ in range(1 + borrowers):
                 visits.append(_visit(site, ROBOTS_PATH, at))
                 at += BUSY + delay
         for site in sites:
@@ -56,20 +59,12 @@ def _log() -> Log:
     return visits
 
 
-def _borrowers(site: Site) -> int:
-    return sum(other.robots.headers.get("Location") == site.url(ROBOTS_PATH) for other in PLAN.sites)
-
-
 def _visit(site: Site, path: str, at: float = 2000.0) -> Visit:
     return Visit(site=site.name, path=path, started_at=at, ended_at=at + BUSY, status=200)
 
 
 def _path(site: Site, *, is_open: bool = True, has: str = "") -> str:
     return next(page.path for page in site.pages if page.is_open == is_open and has in page.path)
-
-
-def _end_of(log: Log, site: Site, path: str) -> float:
-    return next(visit.ended_at for visit in log if (visit.site, visit.path) == (site.name, path))
 
 
 def _moved(log: Log, site: Site, path: str, at: float) -> Log:
@@ -82,18 +77,14 @@ def _without(log: Log, site: Site, path: str | None = None) -> Log:
     return [visit for visit in log if visit.site != site.name or path not in {None, visit.path}]
 
 
-def _last_path(log: Log, site: Site) -> tuple[str, float]:
-    last = max((visit for visit in log if visit.site == site.name), key=lambda visit: visit.started_at)
-    return last.path, last.started_at
-
-
-def _one_at_a_time_broken(log: Log) -> Log:
-    return [replace(v, ended_at=v.ended_at + 5.0) if v.site == PLAIN.name else v for v in log]
-
-
 def _last_page_early(log: Log) -> Log:
-    path, at = _last_path(log, PATIENT)
-    return _moved(log, PATIENT, path, at - 0.001)
+    last = max((visit for visit in log if visit.site == PATIENT.name), key=lambda visit: visit.started_at)
+    return _moved(log, PATIENT, last.path, last.started_at - 0.001)
+
+
+def _retry_after_broken(log: Log) -> Log:
+    (end,) = (v.ended_at for v in log if (v.site, v.path) == (BUSY_SITE.name, "/news/busy"))
+    return [*log, _visit(BUSY_SITE, _path(BUSY_SITE), end + 1.9)]
 
 
 def _ports_apart(log: Log) -> Log:
@@ -134,7 +125,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         "came 1.4990 s after the host's last answer, not 1.5 s",
     ),
     "two requests at once": (
-        _one_at_a_time_broken,
+        lambda log: [replace(v, ended_at=v.ended_at + 5.0) if v.site == PLAIN.name else v for v in log],
         "ordinary rules",
         "s after the host's last answer, not 0.15 s",
     ),
@@ -144,7 +135,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         "came 0.1000 s after the host's last answer, not 0.2 s",
     ),
     "Retry-After not kept": (
-        lambda log: [*log, _visit(BUSY_SITE, _path(BUSY_SITE), _end_of(log, BUSY_SITE, "/news/busy") + 1.9)],
+        _retry_after_broken,
         "429",
         "came 0.1000 s before Retry-After was over",
     ),
