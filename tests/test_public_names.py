@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
-import subprocess
-import sys
 from typing import Final
 
 import pytest
@@ -57,11 +55,3 @@ def test_the_api_page_lists_the_names_of_the_root() -> None:
 def test_version_is_that_of_the_installed_package() -> None:
     """The version is written down once, in the package's metadata."""
     assert robotgate.__version__ == importlib.metadata.version("robotgate")
-
-
-def test_a_gate_loads_no_extra() -> None:
-    """Packages that only extras need are not imported by a plain gate, though they are installed."""
-    program = "import robotgate, sys; robotgate.RobotGate('A/1', contact='a@b.example'); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    extras = "click crawlee cryptography http_sf httpx opentelemetry platformdirs redis rich prometheus_client scrapy"
-    assert {*extras.split(), "robotgate.preferences"} & set(done.stdout.split()) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import signal
@@ -196,7 +197,7 @@ async def test_ctrl_c_leaves_a_valid_warc_file_and_rows_to_resume(
     with rows.open("a") as file:
         file.write('{"url": "http')
     site.answers_hang = True
-    ended = await program(*POLITE, "-i", str(urls), "-o", str(rows), "--resume")
+    ended = await asyncio.to_thread(run, *POLITE, "-i", str(urls), "-o", str(rows), "--resume")
 
     assert ended.status == 0
     assert "2 fetched, 0 blocked, 0 failed, 2 done before in " in ended.err

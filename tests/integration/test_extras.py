@@ -1,4 +1,4 @@
-"""The errors of the integrations where an extra is missing."""
+"""A plain gate loads no extra; where one is missing, its errors say what to install."""
 
 from __future__ import annotations
 
@@ -6,23 +6,47 @@ import subprocess
 import sys
 from typing import Final
 
+EXTRAS: Final = {
+    "robotgate.integrations.crawlee": ("crawlee", "crawlee"),
+    "robotgate.integrations.httpx": ("httpx", "httpx"),
+    "robotgate.integrations.scrapy": ("scrapy", "scrapy"),
+    "robotgate.observe": ("prometheus_client", "prometheus"),
+    "robotgate.observe ": ("opentelemetry", "otel"),
+}
+"""By what needs it: the library, and the extra that installs it."""
 WITHOUT: Final = """\
 import sys
-for extra in sys.argv[1:]:
-    sys.modules[extra] = None
+import robotgate, robotgate.testing
+from robotgate import observe
+
+gate = robotgate.RobotGate("ExampleBot/1.0", contact="bot@example.org")
+print(*sys.modules)
+
+def missing(library, use):
+    sys.modules[library] = None
     try:
-        __import__("robotgate.integrations." + extra)
+        use()
     except ImportError as error:
         print(type(error).__name__, error.name, error, sep="; ")
+
+for library in ("crawlee", "httpx", "scrapy"):
+    missing(library, lambda: __import__("robotgate.integrations." + library))
+missing("prometheus_client", lambda: observe.prometheus(gate))
+missing("opentelemetry", lambda: observe.opentelemetry(gate))
+missing("aioresponses", lambda: __import__("robotgate.testing.aioresponses"))
 """
 """A module that is None in `sys.modules` cannot be imported."""
 
 
-def test_missing_library_is_told_of() -> None:
-    """Without its library, an integration raises `ModuleNotFoundError` with what to install."""
-    extras = ["crawlee", "httpx", "scrapy"]
-    ran = subprocess.run([sys.executable, "-c", WITHOUT, *extras], capture_output=True, text=True, check=True)
-    for extra, line in zip(extras, ran.stdout.splitlines(), strict=True):
-        told = f"robotgate.integrations.{extra} needs {extra}: pip install 'robotgate[{extra}]'"
-        kind, name, message = line.split("; ")
-        assert (kind, name.partition(".")[0], message) == ("ModuleNotFoundError", extra, told)
+def test_extras_are_loaded_by_nobody_else_and_told_of_where_they_are_missing() -> None:
+    """Though they are installed, a gate and `robotgate.testing` import none; an error has the command to type."""
+    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    loaded, *errors, mocked = ran.stdout.splitlines()
+    extras = "click crawlee cryptography http_sf httpx opentelemetry platformdirs redis rich prometheus_client scrapy"
+    none_of = {*extras.split(), "robotgate.preferences", "aioresponses", "pytest"}
+    assert none_of & set(loaded.split()) == set()
+    for error, (user, (library, extra)) in zip(errors, EXTRAS.items(), strict=True):
+        kind, name, message = error.split("; ")
+        assert (kind, name.partition(".")[0]) == ("ModuleNotFoundError", library)
+        assert message == f"{user.strip()} needs {library}: pip install 'robotgate[{extra}]'"
+    assert mocked.startswith("ModuleNotFoundError; aioresponses; ")

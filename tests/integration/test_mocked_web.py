@@ -63,16 +63,6 @@ asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 filterwarnings = error
 """
-WITHOUT: Final = """\
-import sys
-import robotgate.testing
-assert not {"aioresponses", "pytest"} & set(sys.modules)
-sys.modules["aioresponses"] = None
-try:
-    import robotgate.testing.aioresponses
-except ImportError as error:
-    print(type(error).__name__, error.name, sep="; ")
-"""
 
 
 def test_tests_of_a_user_pass(tmp_path: Path) -> None:
@@ -83,9 +73,3 @@ def test_tests_of_a_user_pass(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
     assert "5 passed" in done.stdout
-
-
-def test_testing_needs_no_package_for_it() -> None:
-    """Only the fixture imports aioresponses and pytest, and an error says which is missing."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().split("; ") == ["ModuleNotFoundError", "aioresponses"]
