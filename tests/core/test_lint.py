@@ -418,6 +418,7 @@ RECORDS: Final = st.tuples(FIELDS, st.sampled_from([b":", b": ", b" "]), VALUES)
 @example([b"User-agent: *", b"Disallow: /%%34%31"], None)
 @example([b"User-agent: *", b"Disallow: /%2%61"], None)
 @example([b"User-agent: *", b"Crawl-delay: 2 min"], None)
+@example([b"User-agent: *", b"Disallow: %61https://a.example"], None)
 def test_advice_that_is_followed_is_not_found_fault_with(lines: list[bytes], url: str | None) -> None:
     """A line that is suggested no longer has what it is suggested for, and nothing that the old one had not.
 

@@ -204,8 +204,9 @@ def _check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
         odd = pattern.search(value)
         if odd is not None:
             better = pattern.sub(respelt, value)
-            suggestion = None if pattern.search(better) else field + better
-            findings.add(code, line, _at(line, odd), suggestion=suggestion)
+            # Without its escape, a path that lacks its slash may read as the URL of a site.
+            is_no_better = pattern.search(better) or (absolute is None and _ABSOLUTE.fullmatch(better))
+            findings.add(code, line, _at(line, odd), suggestion=None if is_no_better else field + better)
     if line.kind is Field.ALLOW:
         findings.add(FindingCode.CLASSIC_ALLOW, line, line.field_span)
     special = re.search(rb"\*|\$$", value)
