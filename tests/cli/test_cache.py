@@ -18,6 +18,7 @@ from robotgate import InvalidURLError, Origin, SQLiteStore
 from robotgate.cli.cache import Selection
 from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
+from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,11 +48,11 @@ def record(origin: str, **changes: object) -> RobotsRecord:
     )
 
 
-def keep(path: Path, records: Iterable[RobotsRecord] = (), **hosts: HostState) -> None:
-    """Put this into a store; ``_`` in the name of a host stands for a dot."""
+def keep(place: Path | str, records: Iterable[RobotsRecord] = (), **hosts: HostState) -> None:
+    """Put this into a file, or the server of a URL; ``_`` in the name of a host stands for a dot."""
 
     async def save() -> None:
-        async with SQLiteStore(path) as store:
+        async with RedisStore(place) if isinstance(place, str) else SQLiteStore(place) as store:
             for one in records:
                 await store.save_record(one)
             await store.save_hosts({name.replace("_", "."): state for name, state in hosts.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from typing import TYPE_CHECKING
@@ -10,19 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 from tests.cli.conftest import CONTACT, run
-from tests.cli.test_cache import cache, record
+from tests.cli.test_cache import cache, keep, record
 from tests.redis_server import RedisServer
 
 from robotgate.stores import HostState
-from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.cli.conftest import LocalSite
-
-    from robotgate.sites import RobotsRecord
 
 
 @pytest.fixture
@@ -38,18 +33,6 @@ def url(server: RedisServer) -> str:
         client.flushall()
     server.settle()
     return server.url
-
-
-def keep(url: str, records: Iterable[RobotsRecord] = (), **hosts: HostState) -> None:
-    """Put this into the server; ``_`` in the name of a host stands for a dot."""
-
-    async def save() -> None:
-        async with RedisStore(url) as store:
-            for one in records:
-                await store.save_record(one)
-            await store.save_hosts({name.replace("_", "."): state for name, state in hosts.items()})
-
-    asyncio.run(save())
 
 
 def test_forgetting_keeps_an_unserved_wait(url: str) -> None:

@@ -71,14 +71,24 @@ async def test_everything_goes_through_the_proxy(
     ]
 
 
-@pytest.mark.parametrize("proxy", ["localhost:3128", "socks5://localhost", "http://", "http://[", "nonsense"])
-def test_a_proxy_that_cannot_be_one_is_wrong_usage(proxy: str) -> None:
-    """Before anything is fetched, with an example."""
-    ended = run("fetch", *POLITE, "--proxy", proxy, "http://a.invalid/")
-
-    assert ended.status == 2
-    assert "--proxy" in ended.err
-    assert "such as http://localhost:3128" in ended.err
+@pytest.mark.parametrize(
+    ("option", "values", "told"),
+    [
+        (
+            "--proxy",
+            ("localhost:3128", "socks5://localhost", "http://", "http://[", "nonsense"),
+            "such as http://localhost:3128",
+        ),
+        ("--rate", ("", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"), "rate"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_wrong_usage(
+    option: str, values: tuple[str, ...], told: str
+) -> None:
+    """Before anything is fetched: the option is named, with an example."""
+    for value in values:
+        ended = run("fetch", *POLITE, option, value, "http://a.invalid/")
+        assert (ended.status, option.strip("-") in ended.err, told in ended.err) == (2, True, True), value
 
 
 def test_a_policy_is_the_gates(site: LocalSite) -> None:
@@ -98,15 +108,6 @@ def test_a_rate_and_a_concurrency_are_the_gates(site: LocalSite) -> None:
 
     outcomes = sorted(str(row["outcome"]) for row in ended.rows)
     assert outcomes == ["fetched", "fetched", "too_soon", "too_soon"]
-
-
-@pytest.mark.parametrize("rate", ["", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
-def test_a_rate_that_makes_no_sense_is_wrong_usage(rate: str) -> None:
-    """The option is named."""
-    ended = run("fetch", *POLITE, "--rate", rate, "http://a.invalid/")
-
-    assert ended.status == 2
-    assert "rate" in ended.err
 
 
 def test_urls_to_check_come_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
