@@ -261,6 +261,7 @@ def test_an_export_is_no_file_that_sqlite_keeps_beside_the_store(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
+@pytest.mark.slow
 async def test_ctrl_c_while_waiting_for_lines(program: Program, path: Path) -> None:
     """What was imported stays; the status is a shell's 130, and there is no traceback."""
     process = await program.start("cache", "import", "--store", str(path))

@@ -205,6 +205,7 @@ async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite) -> None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.slow
 async def test_progress_does_not_mix_with_what_is_printed(site: LocalSite) -> None:
     """Rows and lines of -v stand above it: each begins where the lines of progress have been erased."""
     urls = [f"{site.base}/{path}" for path in ("a", "private/x", "b")]

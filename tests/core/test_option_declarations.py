@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
 from tests.documents import printed_by
 
 import robotgate
@@ -63,6 +64,7 @@ def run(source: Path, *program: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_a_new_option_is_declared_once(tmp_path: Path) -> None:
     """The gate and the override take it, check it and show it, every host has it, and the page has its row."""
     shutil.copytree(SOURCE, tmp_path / "robotgate", ignore=shutil.ignore_patterns("__pycache__"))

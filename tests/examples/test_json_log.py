@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.examples.conftest import usage
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 
+@pytest.mark.slow
 async def test_log_as_its_docstring_says(run: Program, internet: Web) -> None:
     """Each line is an object; a refusal has the line of its rule, a turn its status and its wait."""
     internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")

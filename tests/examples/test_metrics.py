@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 from aiohttp import web
 from tests.examples.conftest import usage
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 
+@pytest.mark.slow
 async def test_metrics_as_its_docstring_says(run: Program, internet: Web) -> None:
     """A scrape during the crawl shows what has happened so far; a refused URL is told of."""
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.examples.conftest import usage
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 
+@pytest.mark.slow
 async def test_tracing_as_its_docstring_says(run: Program, internet: Web) -> None:
     """Each page is one trace, with what happened on its behalf."""
     internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")

@@ -192,7 +192,7 @@ async def test_robots_txt_decides_whatever_it_is(web: Web, crawl: Crawl) -> None
     endless_one, elsewhere, astray, missing = (
         site_of(web, name) for name in ("endless", "to", "astray", "no")
     )
-    web.handle(f"{endless_one}/robots.txt", endless(RULES))
+    web.handle(f"{endless_one}/robots.txt", endless(RULES * 1000))
     web.redirect(f"{elsewhere}/robots.txt", f"{endless_one}/robots.txt")
     web.redirect(f"{astray}/robots.txt", f"http://127.0.0.1:{web.port}/robots.txt")
     web.serve(f"{missing}/robots.txt", b"no gzip", status=404, headers={"Content-Encoding": "gzip"})

@@ -16,7 +16,6 @@ from tests.property.test_linear import steps
 
 from robotgate.sitemaps.parse import (
     MAX_BYTES,
-    MAX_ENTRIES,
     MAX_LOC,
     PIECE_BYTES,
     BrokenSitemapError,
@@ -307,12 +306,6 @@ def test_empty_file_is_a_fault(body: bytes) -> None:
     entries, fault, _ = read(body)
     assert entries == []
     assert fault is not None
-
-
-def test_at_most_so_many_urls() -> None:
-    """As sitemaps.org says."""
-    entries, fault, _ = read(b"https://example.org/a\n" * (MAX_ENTRIES + 1))
-    assert (len(entries), fault) == (MAX_ENTRIES, "more than 50,000 URLs")
 
 
 def member(times: int, text: bytes = b" " * 1_000_000) -> bytes:

@@ -194,7 +194,7 @@ async def test_number_of_sitemaps_is_bounded(web: Web, gate: RobotGate) -> None:
 
 async def bomb(_: aioweb.Request) -> aioweb.StreamResponse:
     """A sitemap's begin and then more blanks than are read, as gzip makes them small."""
-    packer = zlib.compressobj(wbits=31)
+    packer = zlib.compressobj(1, wbits=31)
     body = packer.compress(BEGUN)
     body += b"".join(packer.compress(b" " * 1024 * 1024) for _ in range(60)) + packer.flush()
     return aioweb.Response(body=body)
