@@ -118,8 +118,8 @@ class Host:
     learned_delay: float = 0.0
     limit_delay: float = 0.0
     eases_at: float = 0.0
-    known_at: float = 0.0
-    known_visits: int = 0
+    run_began_at: float = 0.0
+    run_visits: int = 0
 
 
 def crawl(

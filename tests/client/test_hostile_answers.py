@@ -87,8 +87,9 @@ async def test_redirect_to_two_places_is_a_failure() -> None:
     assert result.location == "/a"
 
 
-async def test_repeated_headers_are_read_in_the_stricter_way() -> None:
-    """The longest Retry-After, all of Cache-Control, and no validator where there are two."""
+@pytest.mark.parametrize("status", [b"200 OK", b"503 Busy"])
+async def test_repeated_headers_are_read_in_the_stricter_way(status: bytes) -> None:
+    """The longest Retry-After, on any status, all of Cache-Control, and no validator where there are two."""
     result = await fetched(
         answer(
             b"Retry-After: 5",
@@ -99,7 +100,7 @@ async def test_repeated_headers_are_read_in_the_stricter_way() -> None:
             b'ETag: "b"',
             b"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT",
             b"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT",
-            status=b"503 Busy",
+            status=status,
         )
     )
     assert isinstance(result, Answer)

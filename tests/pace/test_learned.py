@@ -53,7 +53,7 @@ def test_delay_stays_within_its_bounds(floor: float, more: float, events: list[t
         elif kind == "slow":
             learner.raise_to(host, seconds, now=now, most=most)
         else:
-            host.known_at, host.known_visits = now, host.visits
+            host.run_began_at, host.run_visits = now, host.visits
             learner = Learner(host)
         assert host.learned_delay == 0.0 or floor <= host.learned_delay <= most
         assert 0.0 <= host.limit_delay <= most

@@ -364,7 +364,7 @@ async def test_host_is_handed_over_after_the_turn_under_way() -> None:
     paced = bench.origin(lease=OwnLease(), delay=0.0)
     tasks = bench.visits(paced, "a", "b", takes=5.0)
     await settle()
-    bench.scheduler.want(paced.host)
+    bench.scheduler.note_wanted(paced.host)
     assert bench.scheduler.work.leaving == []
     await asyncio.sleep(5.0)
     await settle()
@@ -388,7 +388,7 @@ async def test_host_that_is_wanted_is_handed_over_when_its_last_waiter_has_gone(
     paced.host.next_allowed_at = 5.0
     waiting = asyncio.create_task(bench.visit("waiting", paced, max_wait=max_wait))
     await settle()
-    bench.scheduler.want(paced.host)
+    bench.scheduler.note_wanted(paced.host)
     assert bench.scheduler.work.leaving == []
     paced.host.blocked_until_at = 10.0
     if max_wait is None:

@@ -791,7 +791,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if late and isinstance(host.lease, OwnLease):
             host.lease.valid = False
         else:
-            self.run(partial(self.scheduler.want, host))
+            self.run(partial(self.scheduler.note_wanted, host))
 
     @precondition(lambda self: self.scheduler.work.unowned)
     @rule()
@@ -824,7 +824,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         law.promised_at = max(law.promised_at, self.now + not_before)
         host.next_allowed_at = max(host.next_allowed_at, self.now + not_before)
         host.lease = OwnLease()
-        wants = [partial(self.scheduler.want, host)] if is_wanted else []
+        wants = [partial(self.scheduler.note_wanted, host)] if is_wanted else []
         self.run(partial(self.scheduler.own, host), *wants)
 
     # The end.

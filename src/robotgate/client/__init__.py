@@ -13,5 +13,7 @@
     robots       one robots.txt over the network
     awaited      answers that must be awaited
     connector    sockets, and the addresses of names
+    proxy        what a request goes through, and what that says or fails at in the site's place
+    purposes     what pages are fetched for, and which sites allow it
     persistence  between the gate and its store
 """

@@ -143,7 +143,7 @@ class Attempt:
         return turn
 
     async def wait_again(self) -> None:
-        """As `Turn.wait_again`, of the present turn; the timeout does not run meanwhile."""
+        """As `PageTurn.wait_again`, of the present turn; the timeout does not run meanwhile."""
         turn = self.turn
         left, began_at = self.timeouts.stop(self) - self.timeouts.now(), turn.began_at
         await turn.wait_again()

@@ -214,7 +214,7 @@ class Persistence:
         host.merge(found)
         scheduler.own(host)
         if is_wanted:
-            scheduler.want(host)
+            scheduler.note_wanted(host)
 
     async def _save_hosts(self) -> None:
         """Save what has changed, in batches."""
@@ -260,7 +260,7 @@ class Persistence:
                             if key in self._obtaining:
                                 self._obtaining[key] = True
                             elif host is not None and host.lease is not NOT_OWNED:
-                                self._scheduler.want(host)
+                                self._scheduler.note_wanted(host)
                     case OperatorBlock(pattern, until_at):
                         on_block(pattern, until_at)
                     case Lost(error):

@@ -27,7 +27,6 @@ from robotgate.client.proxy import Route, fault_of_answer, fault_of_error, named
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.signals import retry_after_of
-from robotgate.pace.state import GOOD_BELOW
 from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status_table import REDIRECT_STATUSES
@@ -325,9 +324,7 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
         location=headers.get("Location", "").strip() or None,
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
-        retry_after=retry_after_of(headers, now=now)
-        if status >= GOOD_BELOW or status in REDIRECT_STATUSES
-        else None,
+        retry_after=retry_after_of(headers, now=now),
         etag=_agreed(headers, "ETag"),
         last_modified=_agreed(headers, "Last-Modified"),
         expires=headers.get("Expires"),

@@ -144,7 +144,7 @@ class Turn:
         error: BaseException | None = None,
         body: bytes = b"",
     ) -> None:
-        """Report what came of the request: 429 and 503 block the host, for as long as Retry-After says.
+        """Report what came of the request: an answer that tells us off, as 429 and 503 do, blocks the host.
 
         May be called as often as there is news, until the turn ends; of later calls, only `body` counts.
 

@@ -139,7 +139,7 @@ class PageTurn(PacedTurn):
         """Take in what came of the request, until the turn ends.
 
         Args:
-            headers: the response's; only Retry-After is read.
+            headers: the response's; what they ask of our speed is read.
             bytes: bytes of body read since the last report.
             error: aiohttp's or asyncio's, instead of an answer; ignored after a status.
         """

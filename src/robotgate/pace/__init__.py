@@ -2,8 +2,12 @@
 
 ::
 
-    state      what is known of a host, and the arithmetic of its instants
-    spacing    what a site asks about our speed
-    host       one host: its limits and quotas, its waiting and its open turns
-    scheduler  which waiting turn is granted next, over all hosts, and the permits for them
+    state       what is known of a host, and the arithmetic of its instants
+    spacing     what a site's robots.txt asks about our speed
+    signals     what an answer asks about it
+    learned     the delay that a host teaches us where it does not say
+    turn        the states of a turn, its moves, and the permits that it holds
+    host        one host: its limits and quotas, its waiting and its open turns
+    scheduler   which waiting turn is granted next, over all hosts
+    store_work  what the scheduler and the store's side tell each other
 """

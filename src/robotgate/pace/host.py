@@ -227,10 +227,10 @@ class Host(HostPlaces):
     is_adaptive: bool = False
     max_learned: float = math.inf
     """Seconds; the longest delay that is learned."""
-    known_at: float = math.inf
-    """When its visits began, one as soon as the other was due."""
-    known_visits: int = 0
-    """How many visits there were before."""
+    run_began_at: float = math.inf
+    """When the present run of visits began, of which each came as soon as it was due."""
+    run_visits: int = 0
+    """How many visits there were before that run."""
     best_latency: float = math.inf
     """Seconds its fastest good answer took to begin."""
     quota_left: int = 0
@@ -459,10 +459,10 @@ class Host(HostPlaces):
         if paced.circuit.outages and is_half_open(paced.circuit, now=now):
             paced.probe = turn
         idle_at = now - IDLE
-        if now < self.known_at or (
+        if now < self.run_began_at or (
             idle_at > self.last_visit_at + self.delay and idle_at > self.blocked_until_at
         ):
-            self.known_at, self.known_visits = now, self.visits
+            self.run_began_at, self.run_visits = now, self.visits
         self.visits += 1
         if now > self.last_visit_at:
             self.last_visit_at = now
@@ -506,6 +506,7 @@ class Host(HostPlaces):
             self.blocked_until_at = max(self.blocked_until_at, now + heard.pause)
         elif is_good:
             if self.learner is not None:
+                # How often it told us off in a row is the learner's now.
                 self.failures = 0
                 if self.learner.answered(self, now=now, most=self.max_learned):
                     self._update_delay()
@@ -516,7 +517,10 @@ class Host(HostPlaces):
             self.asked_until_at = max(self.blocked_until_at, self.next_allowed_at)
 
     def _with_renewal(self, heard: Heard, left: int, at: float, now: float) -> Heard:
-        """Return what was heard, with the nearer instant at which a quota is renewed, if two answers have told it."""
+        """Return what was heard, with the nearer instant at which a quota is renewed, if two answers have told it.
+
+        Servers round seconds up: of `t=30`, and `t=30` again 0.4 s later, the first instant holds.
+        """
         if left < self.quota_left and 0.0 <= at - self.quota_renewed_at < ROUNDING:
             less = at - self.quota_renewed_at
             at = self.quota_renewed_at
@@ -554,7 +558,7 @@ class Host(HostPlaces):
     def _teach(self, now: float) -> Learner:
         """Return the host's learner, which is made when the host first says that we are too fast."""
         if self.learner is None:
-            self.known_at = min(self.known_at, now)
+            self.run_began_at = min(self.run_began_at, now)
             self.learner = Learner(self)
         return self.learner
 

@@ -2,7 +2,8 @@
 
 A host may allow five requests a second and say so by nothing but a 429. `Learner` finds the delay that such a host
 bears, a little above its limit, in three phases. What it has found is in the host's state, which stores keep:
-`learned_delay`, `limit_delay` and `eases_at`.
+`learned_delay`, `limit_delay` and `eases_at`. A stretch is the time from the end of one pause to the next telling off;
+what its answers cost in time says how fast the host lets us be.
 
 ::
 
@@ -58,10 +59,10 @@ class Taught(Protocol):
     eases_at: float
     floor: float
     """Seconds between visits that operator and site ask for."""
-    known_at: float
-    """When its visits began, one as soon as the other was due."""
-    known_visits: int
-    """How many visits there were before."""
+    run_began_at: float
+    """When the present run of visits began, of which each came as soon as it was due."""
+    run_visits: int
+    """How many visits there were before that run."""
 
 
 class Learner:
@@ -72,16 +73,16 @@ class Learner:
 
     __slots__ = (
         "changed_visits",
-        "cycle_at",
-        "cycle_visits",
         "due_at",
+        "first_told_at",
         "gain",
         "held_delay",
         "is_rough",
+        "last_pauses",
         "pause",
-        "stop_at",
-        "stopped",
-        "stops",
+        "stretch_at",
+        "stretch_visits",
+        "times_told",
         "told_at",
         "wait",
     )
@@ -89,21 +90,21 @@ class Learner:
     def __init__(self, host: Taught) -> None:
         self.is_rough: bool = host.learned_delay > host.limit_delay * CAP or not host.learned_delay
         """Whether the limit is known by its order of magnitude alone."""
-        self.cycle_at: float = host.known_at
-        """When the last pause ended, or the first visit."""
-        self.cycle_visits: int = host.known_visits
+        self.stretch_at: float = host.run_began_at
+        """When the stretch began: when the last pause ended, or the first visit."""
+        self.stretch_visits: int = host.run_visits
         """How many visits there were before."""
-        self.changed_visits: int = host.known_visits
+        self.changed_visits: int = host.run_visits
         """How many visits there were when the delay changed."""
         self.held_delay: float = 0.0
         """The last delay that was held for some answers."""
-        self.stops: int = 0
+        self.times_told: int = 0
         """How often we were told off since the last good answer."""
-        self.stop_at: float = 0.0
+        self.first_told_at: float = 0.0
         """When we were told off first since then."""
         self.told_at: float = 0.0
         """When we were told off last."""
-        self.stopped: float = 0.0
+        self.last_pauses: float = 0.0
         """How long the last pauses were, from the first to the good answer after them."""
         self.pause: float = 0.0
         self.due_at: float = 0.0
@@ -128,38 +129,39 @@ class Learner:
 
     def _tell_off(self, host: Taught, now: float, most: float) -> None:
         delay = max(host.floor, host.learned_delay, LEAST)
-        self.stops += 1
+        self.times_told += 1
         self.told_at = now
-        if self.stops > 1:
+        if self.times_told > 1:
             # 1. Nothing good since: the pause was too short.
             self.pause = min(self.pause * 2, LONGEST_PAUSE)
             return
-        self.stop_at = now
-        if host.known_at > self.cycle_at:
-            # The host was left alone in between.
-            self.cycle_at, self.cycle_visits = host.known_at, host.known_visits
-        answers, alike = host.visits - self.cycle_visits - 1, host.visits - self.changed_visits - 1
+        self.first_told_at = now
+        if host.run_began_at > self.stretch_at:
+            # The host was left alone in between: the stretch began with the visits after that.
+            self.stretch_at, self.stretch_visits = host.run_began_at, host.run_visits
+        # Those of the stretch, and those since the delay is what it is. The one that tells us off is none.
+        answers, alike = host.visits - self.stretch_visits - 1, host.visits - self.changed_visits - 1
         if answers < FEW or not host.learned_delay:
-            # 2. Nothing is known of the limit.
+            # 2. Unknown: too few answers to say anything of the limit.
             limit, raised = delay, delay * 2
             self.is_rough = True
         else:
-            # 3. It was kept for some answers: so many requests in a row are a little too many.
+            # 3. Settled: the delay was kept for some answers, so the limit is a little above it.
             limit = delay * min(1 + 1 / max(alike, 1), CAP)
             raised = limit * ABOVE
             if self.is_rough and delay > host.limit_delay * 1.5:
-                # The limit is between this delay and the last.
+                # Or searching: the limit is between this delay and the last.
                 raised = max(raised, min(self.held_delay, delay * 2))
             self.is_rough = False
         if answers >= SOME:
             self.wait = min(self.wait * 2, LAST_WAIT)
         host.limit_delay = min(limit, most)
         self._change(host, raised, most)
-        self.pause = min(max(delay * 2, self.stopped / 2), LONGEST_PAUSE)
+        self.pause = min(max(delay * 2, self.last_pauses / 2), LONGEST_PAUSE)
 
     def answered(self, host: Taught, *, now: float, most: float) -> bool:
         """Take in a good answer: lower the delay if it is time to. Return whether the delay has changed."""
-        if self.stops:
+        if self.times_told:
             return self._resumed(host, now, most)
         if host.learned_delay <= host.floor or now < host.eases_at:
             return False
@@ -188,18 +190,18 @@ class Learner:
         """Take in the first good answer after a pause."""
         # Had there been no other reason to wait.
         at = min(now, self.due_at + host.learned_delay)
-        self.stopped = at - self.stop_at
-        is_news = self.is_rough or self.stops > 2  # A third pause: the limit has changed.
+        self.last_pauses = at - self.first_told_at
+        is_news = self.is_rough or self.times_told > 2  # A third pause: the limit has changed.
         if is_news:
             # So much time has an answer cost, with the last pauses and without.
-            answers = max(host.visits - self.cycle_visits - self.stops - 1, 1)
-            high, low = (at - self.cycle_at) / answers, (self.told_at - self.cycle_at) / answers
+            answers = max(host.visits - self.stretch_visits - self.times_told - 1, 1)
+            high, low = (at - self.stretch_at) / answers, (self.told_at - self.stretch_at) / answers
             host.limit_delay = min(max(host.limit_delay, low), most)
             self._change(host, max(host.learned_delay, high), most)
             self.is_rough = True
-        self.stops = 0
+        self.times_told = 0
         # The answer that ends the pause is the first of the next stretch.
-        self.cycle_at, self.cycle_visits = now, host.visits - 1
+        self.stretch_at, self.stretch_visits = now, host.visits - 1
         self.changed_visits = min(self.changed_visits, host.visits - 1)
         host.eases_at = max(host.eases_at, now + max(CAUTION, 3 * host.learned_delay))
         return is_news

@@ -387,7 +387,7 @@ class Scheduler:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.open) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
-                self._hand_over(host)
+                self._hand_over_if_wanted(host)
             if not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
                     self.work.obtain(host)
@@ -404,7 +404,7 @@ class Scheduler:
             if at > now:  # 3.
                 self._wake_at(host, at, now)
                 if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
-                    self._hand_over(host)
+                    self._hand_over_if_wanted(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():  # 4.
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
@@ -433,7 +433,7 @@ class Scheduler:
         if host.permit_entry is None:
             host.permit_entry = turn.arrival, host
             heappush(permits.waiting, host.permit_entry)
-        self._hand_over(host)
+        self._hand_over_if_wanted(host)
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
@@ -582,6 +582,7 @@ class Scheduler:
         if self.work.is_saved:
             self.work.note_change(host)
         if was_unreachable or host.shared_due_at() != due_at:
+            # Refuses waiting turns that would wait too long now. The others are woken when this turn has ended.
             self.reconsider(host)
 
     def note_outage(self, turn: PacedTurn, outage: str, *, is_silence: bool = False) -> None:
@@ -628,13 +629,13 @@ class Scheduler:
                 self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
         self.reconsider(host)
 
-    def want(self, host: Host) -> None:
-        """Another process asks for a host: hand it over when each slot has had a turn here, and none is open."""
+    def note_wanted(self, host: Host) -> None:
+        """Another process asks for a host: hand it over when each slot has had a turn here, and none is left."""
         host.is_wanted = True
         self.dispatch(host, self.now())
 
-    def _hand_over(self, host: Host) -> None:
-        """Hand over a host that is wanted, unless a turn is open: another process may be able to use it now."""
+    def _hand_over_if_wanted(self, host: Host) -> None:
+        """Hand a host over to the process that wants it, unless a turn is granted or open here."""
         if host.is_wanted and not host.open:
             host.lease = NOT_OWNED
             host.is_wanted = False

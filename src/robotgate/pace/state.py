@@ -25,8 +25,8 @@ CLOCK_GRAIN: Final = 1e-6
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
 FORGIVEN_AFTER: Final = 1800.0
-"""Seconds without a block after which the next block is the first again. One good answer is not enough: a server that
-answers one request and refuses the next would be asked again every minute."""
+"""Seconds without a block after which the next block is the first again. At a host that does not learn a delay, one
+good answer is not enough: a server that answers one request and refuses the next would be asked again every minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
 
@@ -58,7 +58,7 @@ class HostState:
     blocked_until_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})
     """Until when the server blocks us."""
     failures: int = field(default=0, metadata={"kind": Kind.COUNT})
-    """Blocks in a row, each within `FORGIVEN_AFTER` of the one before."""
+    """Blocks in a row, each within `FORGIVEN_AFTER` of the one before; with a learned delay, since a good answer."""
     visits: int = field(default=0, metadata={"kind": Kind.COUNT})
     """Requests sent, those for robots.txt included."""
     bytes_read: int = field(default=0, metadata={"kind": Kind.COUNT})
@@ -67,7 +67,7 @@ class HostState:
     learned_delay: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
     """Seconds between visits that the host has taught us to keep; 0.0: none. `pace.learned` has how."""
     limit_delay: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
-    """Seconds between visits that are known to be too few; 0.0: none are."""
+    """Seconds between visits that are taken for the host's own limit; 0.0: nothing is known of one."""
     eases_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
     """The learned delay is not lowered earlier."""
 

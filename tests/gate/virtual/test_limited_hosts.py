@@ -108,6 +108,12 @@ async def test_headers_hold_the_whole_host(subtests: pytest.Subtests, *, adaptiv
                 assert gate.host(OTHER).next_allowed_at <= now()
 
 
+async def test_robots_txt_asks_for_a_pause() -> None:
+    """Retry-After holds the host on any status, that of a robots.txt that is there included."""
+    async with make_gate(scripted({SITE: Answer(status=200, retry_after=30.0)})) as gate:
+        assert await visit(gate) == 30.0
+
+
 async def test_quotas_need_not_be_obeyed() -> None:
     """By an option of the gate or of the host. What cannot be read is counted."""
     async with make_gate(obey_rate_limit_fields=False) as gate:

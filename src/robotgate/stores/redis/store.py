@@ -330,6 +330,9 @@ class TagSession(BaseSession):
                 await self._pause()
 
     def _request(self, *, is_last: bool = False) -> bytes:
+        """Return the next request as it is sent: it asks for some of the hosts not asked for yet, and says what the
+        session's side has to tell. The link calls this anew for each attempt.
+        """
         self._is_due.clear()
         for key in self._next_asks():
             del self._unasked[key]
