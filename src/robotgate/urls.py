@@ -75,8 +75,10 @@ class Origin:
     def __post_init__(self) -> None:
         # One string for all origins, instead of one cut from each URL.
         object.__setattr__(self, "scheme", _SCHEMES[self.scheme])
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
         # Made once: it is the key of an origin in many tables.
-        object.__setattr__(self, "text", f"{self.scheme}://{self.authority}")
+        object.__setattr__(self, "text", f"{self.scheme}://{host}{port}")
 
     @classmethod
     def of(cls, url: str | URL) -> Origin:
@@ -85,20 +87,12 @@ class Origin:
         Raises:
             InvalidURLError: its scheme is not http or https, or its host or port is missing or impossible.
         """
-        parsed, text = as_url(url), str(url)
-        if parsed.scheme not in DEFAULT_PORTS:
-            raise InvalidURLError(
-                text, f"not an absolute http or https URL (its scheme is {parsed.scheme!r})"
-            )
-        if not parsed.port:
-            raise InvalidURLError(text, "port 0 cannot be requested")
-        return cls(parsed.scheme, _valid_host(parsed.raw_host or "", text), parsed.port)
+        return split_url(url)[0]
 
     @property
     def authority(self) -> str:
         """The host, and the port unless it is the scheme's own; IPv6 in brackets."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return self.text.partition("//")[2]
 
     @property
     def robots_url(self) -> str:
@@ -157,8 +151,13 @@ def split_url(url: str | URL) -> tuple[Origin, str]:
     Raises:
         InvalidURLError: as `Origin.of`.
     """
-    parsed = as_url(url)
-    return Origin.of(parsed), parsed.raw_path_qs or "/"
+    parsed, text = as_url(url), str(url)
+    if parsed.scheme not in DEFAULT_PORTS:
+        raise InvalidURLError(text, f"not an absolute http or https URL (its scheme is {parsed.scheme!r})")
+    if not parsed.port:
+        raise InvalidURLError(text, "port 0 cannot be requested")
+    origin = Origin(parsed.scheme, _valid_host(parsed.raw_host or "", text), parsed.port)
+    return origin, parsed.raw_path_qs or "/"
 
 
 def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

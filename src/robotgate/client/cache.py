@@ -378,7 +378,7 @@ class SiteCache:
         Raises:
             GateClosedError, HostUnavailableError, StoreError.
         """
-        hop, url = site, site.origin.robots_url
+        hop, url = site, flight.url
         redirects: tuple[str, ...] = ()
         while True:
             unless = conditions(known, url)

@@ -132,7 +132,7 @@ class PurposeCheck:
             result = response
         else:
             # Without the body: it is kept as rules alone.
-            answer = answer_of(response.status, response.headers, b"", now=now)
+            answer = answer_of(response.status, response.headers, b"", now=scheduler.now)
             redirects = tuple(hop.url for hop in response.history)
             result = FetchResult(outcome_of(response.status), answer, response.url, redirects)
             if result.outcome is Outcome.SUCCESS:

@@ -117,7 +117,7 @@ class AiohttpFetcher:
                 if fault is not None:
                     return Failure(fault, is_of_proxy=True)
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return answer_of(response.status, response.headers, body, now=self.clock.now())
+                return answer_of(response.status, response.headers, body, now=self.clock.now)
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
             who = "the server" if through is None else named(through)
@@ -308,35 +308,34 @@ class _Decoder:
         return bytes(decoded)
 
 
-def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: float) -> Answer | Failure:
+def answer_of(
+    status: int, headers: MultiMapping[str], body: bytes, *, now: Callable[[], float]
+) -> Answer | Failure:
     """An answer, with the headers that matter. All lines of a header count.
 
     Args:
         headers: names in any case.
+        now: the time, in seconds since the epoch.
     """
     # Some versions of aiohttp leave blanks at the end of a value.
     places = {value.strip() for value in headers.getall("Location", ())}
     if status in REDIRECT_STATUSES and len(places) > 1:
         return Failure(f"HTTP status {status} redirects to {len(places)} places")
+    # Validators are sent back: none of which there are lines that differ.
+    etags, dates = [set(headers.getall(name, ())) for name in ("ETag", "Last-Modified")]
     return Answer(
         status=status,
         body=body,
         location=headers.get("Location", "").strip() or None,
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
-        retry_after=retry_after_of(headers, now=now),
-        etag=_agreed(headers, "ETag"),
-        last_modified=_agreed(headers, "Last-Modified"),
+        retry_after=retry_after_of(headers, now=now()) if "Retry-After" in headers else None,
+        etag=etags.pop() if len(etags) == 1 else None,
+        last_modified=dates.pop() if len(dates) == 1 else None,
         expires=headers.get("Expires"),
         date=headers.get("Date"),
         age=headers.get("Age"),
     )
-
-
-def _agreed(headers: MultiMapping[str], name: str) -> str | None:
-    """The value of a validator, which is sent back; None where there is none, or lines that differ."""
-    values = set(headers.getall(name, ()))
-    return values.pop() if len(values) == 1 else None
 
 
 class Flight:
@@ -346,9 +345,11 @@ class Flight:
     gets `NestedTurnError` at once.
     """
 
-    __slots__ = ("_nested", "callers", "elapsed", "patience", "route", "task", "unkept")
+    __slots__ = ("_nested", "callers", "elapsed", "patience", "route", "task", "unkept", "url")
 
-    def __init__(self, work: Work, name: str, route: Route | None) -> None:
+    def __init__(self, work: Work, url: str, route: Route | None) -> None:
+        self.url: str = url
+        """What is requested first."""
         self.route: Route | None = route
         """What the first caller's page goes through, and so robots.txt as well."""
         self.unkept: RobotsRecord | None = None
@@ -365,7 +366,7 @@ class Flight:
         self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] | None = None
         """Why a caller's task would wait for itself; None while it waits for no turn."""
         # Not by the loop's task factory, which may begin a task at once: the first caller goes ahead of it.
-        self.task: asyncio.Task[None] = asyncio.Task(work(self), name=name)
+        self.task: asyncio.Task[None] = asyncio.Task(work(self), name=url)
 
     async def join(self) -> None:
         """Wait until it has ended.

@@ -20,7 +20,7 @@ from robotgate.lint.checks import PACE, RULES, check_line, token_of
 from robotgate.lint.findings import FindingCode, Findings
 from robotgate.lint.lines import line_of, lines_of
 from robotgate.rules.decode import GZIP, decoded
-from robotgate.rules.grammar import MAX_BYTES, Field, RuleKind, readable, within_limit
+from robotgate.rules.grammar import MAX_BYTES, Field, RuleKind, readable
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.urls import Origin
@@ -82,7 +82,7 @@ def _is_utf_16(body: bytes) -> bool:
 
 
 def _check_file(body: bytes, findings: Findings) -> None:
-    text, lines = within_limit(body), readable(body).splitlines() or [b""]
+    text, lines = readable(body, has_marks=True), readable(body).splitlines() or [b""]
     if len(body) > MAX_BYTES:
         rest = body[len(text) :].lstrip(b"\r\n")[:_HEAD_BYTES]
         findings.add(FindingCode.FILE_TOO_LARGE, line_of(len(lines) + 1, (rest.splitlines() or [b""])[0]))

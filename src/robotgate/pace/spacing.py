@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -35,11 +35,13 @@ class Asked:
     visit_times: tuple[VisitTime, ...] = ()
     """As `joined` returns them; empty means any time."""
 
-    @property
-    def delay(self) -> float:
-        """Seconds between visits: the longer of Crawl-delay and Request-rate; 0 when the site asks for neither."""
+    delay: float = field(init=False, repr=False, compare=False)
+    """Seconds between visits: the longer of Crawl-delay and Request-rate; 0 when the site asks for neither."""
+
+    def __post_init__(self) -> None:
         rate = self.request_rate
-        return max(self.crawl_delay or 0.0, 0.0 if rate is None else rate.seconds_per_document)
+        delay = max(self.crawl_delay or 0.0, 0.0 if rate is None else rate.seconds_per_document)
+        object.__setattr__(self, "delay", delay)
 
 
 NOTHING_ASKED: Final = Asked()

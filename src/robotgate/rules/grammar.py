@@ -131,14 +131,22 @@ def canonical(body: bytes) -> str:
     return text
 
 
-def readable(body: bytes) -> bytes:
+def readable(body: bytes, *, has_marks: bool = False) -> bytes:
     """The part of a file that is read, in UTF-8: the whole lines within `MAX_BYTES`, without byte order marks.
 
     A mark is passed over where any line begins: files with marks may have been joined.
+
+    Args:
+        has_marks: leave the byte order marks in their places.
     """
-    text = within_limit(body)
+    if body.startswith(ENCODED):
+        body, _ = decoded(body, MAX_BYTES)
+    text = body[:MAX_BYTES]
+    # The byte after the limit shows whether the last line ends at the limit or is cut by it.
+    if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
+        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r"), 0)]
     # One byte is found much faster than three.
-    if _MARK_BEGIN not in text:
+    if has_marks or _MARK_BEGIN not in text:
         return text
     if text.startswith(_MARK_BEGIN):
         text = _FIRST_MARKS.sub(b"", text, count=1)
@@ -146,17 +154,6 @@ def readable(body: bytes) -> bytes:
         # As text: of many short parts, bytes take ten times the memory to be joined.
         text = _LATER_MARKS.sub(r"\1", text.decode("latin-1")).encode("latin-1")
     return text
-
-
-def within_limit(body: bytes) -> bytes:
-    """The part of a file that is read, with its byte order marks."""
-    if body.startswith(ENCODED):
-        body, _ = decoded(body, MAX_BYTES)
-    window = body[:MAX_BYTES]
-    # The byte after the limit shows whether the last line ends at the limit or is cut by it.
-    if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
-        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
-    return window
 
 
 def _shortened(line: re.Match[str]) -> str:

@@ -310,7 +310,7 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
                 misread.setdefault(problem, []).append(record)
         else:
             agents += [text_of(value) for value in values[first : last + 1] if value != DROPPED]
-    rules = WrittenRules(file, tuple(parts))
+    rules = WrittenRules(file, tuple(parts), text)
     # Most files name everybody: one tuple serves all of them.
     named = FOR_EVERYBODY if agents == [EVERYBODY] else filter(None, dict.fromkeys(agents))
     if not pace_lines:

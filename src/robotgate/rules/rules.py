@@ -74,13 +74,15 @@ class WrittenRules:
     """Rules in the text of a file: parts of its canonical form, one after the other."""
 
     file: bytes | str
-    """As served, or its canonical form. That of bytes is made anew for each reading: most rules are read once."""
+    """As served, or its canonical form."""
     parts: tuple[int, ...]
     """By turns the begin and the end of each in the canonical form. Each part ends with a line feed."""
+    text: str = ""
+    """The canonical form, until the rules are read: most are read once. For each later reading it is made anew."""
 
     def tables(self, origin: Origin | str | None) -> DisallowPatterns:
         """The patterns of the rules. Files with equal ones share them."""
-        text = self._text()
+        text, self.text = self.text or self._text(), ""
         text = "".join([text[begin:end] for begin, end in self._bounds()])
         written: list[list[str]] = [rule.findall(text) for rule in RULES.values()]
         lines = "\n".join(chain.from_iterable(written))

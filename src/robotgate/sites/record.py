@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -107,22 +107,22 @@ class FetchResult:
     """The last URL requested."""
     redirects: tuple[str, ...] = ()
     """The URLs that redirected, first to last."""
+    response: Answer | None = field(init=False, default=None)
+    """The last response; None when there was none, or it broke off."""
+    cause: str | None = field(init=False, default=None)
+    """What went wrong, in words; None when nothing did."""
 
-    @property
-    def response(self) -> Answer | None:
-        """The last response; None when there was none, or it broke off."""
-        return self.answer if isinstance(self.answer, Answer) else None
-
-    @property
-    def cause(self) -> str | None:
-        """What went wrong, in words; None when nothing did."""
+    def __post_init__(self) -> None:
         if isinstance(self.answer, Failure):
-            return self.answer.cause
+            self.cause = self.answer.cause
+            return
+        self.response = self.answer
         if self.outcome is Outcome.LOST:
-            return f"a redirect to nowhere, or more than {MAX_REDIRECTS} ({self.url})"
-        if self.outcome is Outcome.PROXY:
-            return f"a proxy asks for credentials, HTTP status {self.answer.status}"
-        return None if self.outcome is Outcome.SUCCESS else f"HTTP status {self.answer.status}"
+            self.cause = f"a redirect to nowhere, or more than {MAX_REDIRECTS} ({self.url})"
+        elif self.outcome is Outcome.PROXY:
+            self.cause = f"a proxy asks for credentials, HTTP status {self.answer.status}"
+        elif self.outcome is not Outcome.SUCCESS:
+            self.cause = f"HTTP status {self.answer.status}"
 
     def outcome_with(self, previous: RobotsRecord | None, now: float) -> Outcome:
         """The row of the table, which for a redirect to nowhere depends on the copy that is held."""

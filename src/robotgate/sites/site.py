@@ -193,10 +193,12 @@ def ruling_of(
     else:
         rules = compiler(record.body, token.lower(), record.origin)
     written, asked, max_delay = NOTHING_ASKED, NOTHING_ASKED, None
-    crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.
-    if crawl_delay is not None or rate is not None or visit_times:
-        written = asked = Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
+    if rules.crawl_delay is not None or rules.request_rates or rules.visit_times:
+        hours = joined(rules.visit_times)
+        written = asked = Asked(
+            crawl_delay=rules.crawl_delay, request_rate=rules.request_rate, visit_times=hours
+        )
         if not options["obey_crawl_delay"]:
             asked = replace(asked, crawl_delay=None, request_rate=None)
         if not options["obey_visit_time"]:

@@ -99,7 +99,7 @@ class ScrapyFetcher:
             fault = fault_of_answer(response.status, answered, request.meta.get("proxy"))
             if fault is not None:
                 return Failure(fault, is_of_proxy=True)
-            return answer_of(response.status, answered, response.body, now=time.time())
+            return answer_of(response.status, answered, response.body, now=time.time)
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
             fault = None if request.meta[_READ] else scrapy_fault_of(error, request)
             if fault is not None:
