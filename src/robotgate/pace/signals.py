@@ -19,6 +19,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from multidict import istr
+
 from robotgate.clock import DAY, parse_date, parse_http_date
 from robotgate.pace.state import GOOD_BELOW
 
@@ -53,8 +55,9 @@ _RETRY: Final = "retry-after"
 _QUOTAS: Final = "ratelimit"
 _POLICY: Final = "ratelimit-policy"
 _LEFT: Final = ("ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
-_SPELT: Final = {
-    name.lower(): name
+# An `istr` is looked up in a multidict without being folded each time.
+_NAMES: Final = tuple(
+    istr(name)
     for name in (
         "Retry-After",
         "RateLimit",
@@ -62,7 +65,8 @@ _SPELT: Final = {
         "X-RateLimit-Remaining",
         "X-Rate-Limit-Remaining",
     )
-}
+)
+_SPELT: Final = {name.lower(): str(name) for name in _NAMES}
 
 _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
@@ -123,14 +127,12 @@ def is_spoken(status: int, headers: Mapping[str, str]) -> bool:
     Args:
         headers: names in any case: a multidict of aiohttp or httpx.
     """
-    return (
-        status in TELLING_STATUSES
-        or "Retry-After" in headers
-        or "RateLimit" in headers
-        or "RateLimit-Remaining" in headers
-        or "X-RateLimit-Remaining" in headers
-        or "X-Rate-Limit-Remaining" in headers
-    )
+    if status in TELLING_STATUSES:
+        return True
+    for name in _NAMES:  # noqa: SIM110  # `any` takes twice as long.
+        if name in headers:
+            return True
+    return False
 
 
 def heard(status: int, headers: Mapping[str, str] | None, *, now: float, quotas: bool = True) -> Heard:
