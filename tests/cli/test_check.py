@@ -124,6 +124,18 @@ def test_a_site_is_asked_for_its_rules(site: LocalSite) -> None:
     assert site.asked == {"/robots.txt": 1}
 
 
+def test_what_slows_a_host_down_is_told(site: LocalSite, tmp_path: Path) -> None:
+    """A 429 for robots.txt teaches a delay; `check` shows it, and afterwards `why` and `cache show` from the store."""
+    site.robots_status = 429
+    stored = ("--store", str(tmp_path / "store.db"))
+
+    checked = run(*ONLINE, *stored, f"{site.base}/a")
+    known = run("why", *stored, f"{site.base}/a"), run("cache", "show", *stored, "127.0.0.1")
+
+    assert "  learned delay 2 s" in checked.out.splitlines()
+    assert all("  learned delay 2 s between visits" in ended.out.splitlines() for ended in known)
+
+
 def test_an_unreachable_robots_txt_is_no_answer() -> None:
     """Nothing listens at port 1: status 2, the cause, and when it is tried again."""
     ended = run(*ONLINE, "http://127.0.0.1:1/")

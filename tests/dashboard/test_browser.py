@@ -88,6 +88,11 @@ async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, t
         assert rows["http://quiet.example"]["State"] == "idle"
         troubled = {origin: row["Failures"] for origin, row in rows.items() if row["Failures"] != "0"}
         assert troubled == {"http://busy.example": "1", "http://down.example": "1"}
+        await tab.run("location.hash = 'host=http%3A%2F%2Fbusy.example'")
+        await tab.until("document.querySelector('#facts').innerText.includes('Learned delay')")
+        assert "asked by Retry-After until" in await tab.text("#facts")
+        await tab.run("location.hash = ''")
+        await tab.until(f"{ROWS}.length === 6")
         stats = gate.stats()
         assert await tab.text("#visits-total") == (
             f"{stats.visits} in all, {stats.robots_requests} for robots.txt"

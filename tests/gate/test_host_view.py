@@ -231,3 +231,16 @@ async def test_hosts_and_origins_are_counted_as_they_are_listed(gate: RobotGate)
     assert hosts[0].origins == tuple(view.origin for view in origins if view.host == "site.example")
     assert all(len(str(view).splitlines()) == 1 for view in (*hosts, *origins))
     assert origins[3].access is None
+
+
+async def test_what_slows_a_host_down_is_told_by_field(web: Web, open_gate: OpenGate) -> None:
+    """Its line says which header asked, until when, and the delay that the host has taught; before, neither."""
+    web.serve(PAGE, status=429, headers={"Retry-After": "200"})
+    gate = await open_gate(adaptive=True)
+    before = str(gate.host(PAGE))
+    await gate.fetch(PAGE)
+    after = str(gate.host(PAGE))
+    assert "asked by" not in before
+    assert "learned" not in before
+    assert "asked by Retry-After until 2" in after
+    assert "learned delay 0." in after

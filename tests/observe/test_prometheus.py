@@ -80,9 +80,9 @@ async def test_what_goes_on_is_shown(open_gate: OpenGate) -> None:
 
 async def test_blocked_hosts_are_told_apart(open_gate: OpenGate, web: Web) -> None:
     """A host that asks for a pause is blocked until that ends, and its refusals have their reasons."""
-    gate, registry = await open_gate(max_wait=1.0, max_block=30.0), CollectorRegistry()
+    gate, registry = await open_gate(max_wait=1.0, max_block=30.0, adaptive=True), CollectorRegistry()
     web.serve(f"{SITE}/busy", status=503, headers={"Retry-After": "20"})
-    web.serve("http://other.example/busy", status=429, headers={"Retry-After": "600"})
+    web.serve("http://other.example/busy", status=429, headers={"Retry-After": "600", "RateLimit": "?"})
     with prometheus(gate, registry):
         await gate.fetch(f"{SITE}/busy")
         await gate.fetch("http://other.example/busy")
@@ -96,6 +96,8 @@ async def test_blocked_hosts_are_told_apart(open_gate: OpenGate, web: Web) -> No
     assert found["robotgate_hosts{state=blocked}"] == 2
     assert found["robotgate_hosts{state=free}"] == 1
     assert found["robotgate_blocks_total{cause=asked}"] == 2
+    assert (found["robotgate_told_off_total{}"], found["robotgate_hosts_slowed{}"]) == (2, 2)
+    assert found["robotgate_malformed_total{}"] == 1
     assert found["robotgate_refusals_total{reason=too_soon}"] == 1
     assert found["robotgate_refusals_total{reason=host_unavailable}"] == 1
 

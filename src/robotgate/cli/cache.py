@@ -637,5 +637,7 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
     if state.failures:
         last = output.ago(state.blocked_at, now) + ("" if state.blocked_until_at > now else ", over")
         yield "blocks", f"{state.failures:,} in a row, the last since {last}"
+    if state.learned_delay:
+        yield "learned delay", f"{state.learned_delay:.3g} s between visits"
     if state.latency is not None:
         yield "latency", f"{state.latency:.3f} s"

@@ -40,6 +40,8 @@ class Checked:
     """The robots.txt."""
     stored_at: float | None = None
     """When the robots.txt was fetched, if that was before this run."""
+    slowed_by: tuple[str, ...] = ()
+    """As `HostView.slowed_by`."""
 
     @property
     def exit(self) -> int:
@@ -154,7 +156,10 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
         except RobotGateError as error:
             return Checked(url=shown(url), problem=output.problem_of(error))
         stored_at = (record.fetched_at or record.checked_at) if record.checked_at < began_at else None
-        return Checked(url=verdict.url, verdict=verdict, body=record.body, stored_at=stored_at)
+        slowed_by = tuple((await gate.known_host(url)).slowed_by)
+        return Checked(
+            url=verdict.url, verdict=verdict, body=record.body, stored_at=stored_at, slowed_by=slowed_by
+        )
 
     return await asyncio.gather(*map(checked, urls))
 
@@ -168,7 +173,7 @@ def show(screen: output.Screen, result: Checked, token: str, *, has_preferences:
         screen.paragraph(f"  {result.problem}", indent=4)
         return
     screen.paragraph(f"  {_reason(verdict)}", indent=4)
-    for remark in _remarks(verdict, result.stored_at):
+    for remark in (*_remarks(verdict, result.stored_at), *result.slowed_by):
         screen.paragraph((f"  {remark}", "dim"), indent=4)
     for parts in _excerpt(result.body, verdict, token):
         screen.excerpt(*parts)

@@ -59,10 +59,13 @@ REQUESTS: Final = _counter(
 )
 REFUSALS: Final = _counter("refusals", "Turns that were refused, by reason.", ("reason",))
 BLOCKS: Final = _counter("blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",))
+TOLD_OFF: Final = _counter("told_off", "Answers that said we were too fast.")
+MALFORMED: Final = _counter("malformed", "Header fields about our speed that could not be read.")
 READ: Final = _counter("read", "Bytes of bodies that were read, robots.txt included.", unit="bytes")
 HOSTS: Final = Metric(
     "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
 )
+SLOWED: Final = Metric("hosts_slowed", "Hosts in memory that have taught a delay.")
 SHUT: Final = Metric(
     "origins_shut", "Origins in memory that no page is requested from, by cause.", ("cause",)
 )
@@ -166,8 +169,11 @@ class Tally(ExitStack):
             REQUESTS: requests,
             REFUSALS: {(reason,): count for reason, count in self._refusals.copy().items()},
             BLOCKS: {(cause,): count for cause, count in self._blocks.copy().items()},
+            TOLD_OFF: {(): stats.told_off},
+            MALFORMED: {(): stats.malformed},
             READ: {(): stats.bytes_read},
             HOSTS: {("blocked",): stats.hosts_blocked, ("free",): stats.hosts - stats.hosts_blocked},
+            SLOWED: {(): stats.hosts_slowed},
             SHUT: {("unreachable",): stats.origins_unreachable, ("operator",): stats.origins_blocked},
             WAITING: {(): stats.waiting},
             OPEN: {("page",): stats.open_turns - robots, ("robots",): robots},

@@ -31,6 +31,7 @@ def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
     return Counter(
         hosts_waiting=len([host for host in hosts if host.waiters]),
         hosts_blocked=len([host for host in hosts if host.blocked_until_at > now]),
+        hosts_slowed=len([host for host in hosts if host.learned_delay]),
     )
 
 
@@ -65,6 +66,8 @@ class GateStats:
     """Turns refused because the rules disallow the URL."""
     turned_away: int
     """Turns refused for another reason: too late for `max_wait`, or the host is blocked or cannot be reached."""
+    told_off: int = 0
+    """Answers that said we were too fast: 429, 503, or 403 with a spent quota."""
     malformed: int = 0
     """Header fields about our speed that could not be read."""
 
@@ -80,6 +83,8 @@ class GateStats:
     """Hosts that turns wait for now."""
     hosts_blocked: int = 0
     """Hosts that asked for a pause which is not over."""
+    hosts_slowed: int = 0
+    """Hosts that have taught a delay."""
     origins: int
     """Origins in memory: a host has one for each scheme and port that was used."""
     origins_known: int = 0
@@ -106,6 +111,7 @@ class GateStats:
             bytes_read=totals.bytes_read,
             refused=totals.refused,
             turned_away=totals.turned_away,
+            told_off=totals.told_off,
             malformed=totals.malformed,
             waiting=scheduler.places.waiting,
             open_turns=len(ahead),
@@ -183,7 +189,15 @@ class HostView:
 
     def __str__(self) -> str:
         """One line."""
-        return ", ".join([f"{self.host}: {self._pace()}", *_marks(blocked=self.blocked_until_at)])
+        return ", ".join(
+            [f"{self.host}: {self._pace()}", *_marks(blocked=self.blocked_until_at), *self.slowed_by]
+        )
+
+    @property
+    def slowed_by(self) -> list[str]:
+        """What the host's answers slow us down by, in words: what they ask for, and the learned delay."""
+        asked = _marks(**{f"asked by {self.asked_by}": self.asked_until_at})
+        return asked + ([f"learned delay {self.learned_delay:.3g} s"] if self.learned_delay else [])
 
     def _pace(self, more: str = "") -> str:
         return (
@@ -241,7 +255,7 @@ class OriginView(HostView):
         )
         stale = " by stale rules" if self.stale else ""
         pace = self._pace(f" {self.refused} refused,")
-        return ", ".join([f"{self.origin}: {access}{stale}, {pace}", *marks])
+        return ", ".join([f"{self.origin}: {access}{stale}, {pace}", *marks, *self.slowed_by])
 
 
 def _marks(**until_at: float | None) -> list[str]:

@@ -121,6 +121,8 @@ class Totals:
     """Turns that rules refused: the event `VerdictRefused`."""
     turned_away: int = 0
     """Turns that were refused for another reason: the event `TurnRefused`."""
+    told_off: int = 0
+    """Answers that said we were too fast."""
     malformed: int = 0
     """Header fields about our speed that could not be read."""
 
@@ -556,6 +558,7 @@ class Scheduler:
             return
         before, due_at = host.blocked_until_at, host.shared_due_at()
         self.totals.malformed += heard.malformed
+        self.totals.told_off += heard.tells_off
         host.note_answer(turn, heard, is_good=is_good, now=now, jitter=random.random())
         was_unreachable, paced.circuit = paced.circuit.outages > 0, CLOSED
         if was_unreachable:

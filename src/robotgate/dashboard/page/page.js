@@ -64,6 +64,8 @@ function until(at) {
   return `until ${isNear ? clock : `${when.toLocaleDateString()} ${clock}`} (${coming(at)})`;
 }
 
+const asked = (row) => `asked by ${row.asked_by} ${until(row.asked_until_at)}`;
+
 // A word for the colour, and the state in short and in full.
 function stateOf(row) {
   if (row.blocked_by_operator_until_at !== null) {
@@ -78,6 +80,10 @@ function stateOf(row) {
   }
   if (row.blocked_until_at !== null) {
     return ["paused", "asked for a pause", `asked for a pause ${until(row.blocked_until_at)}`];
+  }
+  if (row.asked_by !== null || row.learned_delay) {
+    const why = [row.asked_by !== null && asked(row), row.learned_delay && `learned delay ${span(row.learned_delay)}`];
+    return ["paused", "slowed down", `slowed down: ${why.filter(Boolean).join("; ")}`];
   }
   if (row.open_turns) {
     const text = row.open_turns > 1 ? `${row.open_turns} requests under way` : "request under way";
@@ -359,6 +365,8 @@ function showHost(host, hasControls) {
     ["Rules", host.access === null ? "not known" : ACCESS[host.access]], ["Paced as", host.host],
   ];
   if (host.blocked_until_at !== null) facts.push(["Pause it asked for", until(host.blocked_until_at)]);
+  if (host.asked_by !== null) facts.push(["Slowed down", asked(host)]);
+  if (host.learned_delay) facts.push(["Learned delay", span(host.learned_delay)]);
   if (host.blocked_by_operator_until_at !== null) facts.push(["Your block", until(host.blocked_by_operator_until_at)]);
   replace($("facts"), facts.map(([name, value]) => {
     const fact = make("div");
