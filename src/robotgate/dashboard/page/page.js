@@ -364,7 +364,7 @@ function showHost(host, hasControls) {
     ["Refused by rules", count(host.refused)], ["Failures in a row", count(host.failing)],
     ["Rules", host.access === null ? "not known" : ACCESS[host.access]], ["Paced as", host.host],
   ];
-  if (host.blocked_until_at !== null) facts.push(["Pause it asked for", until(host.blocked_until_at)]);
+  if (host.blocked_until_at !== null && host.asked_by === null) facts.push(["Pause it asked for", until(host.blocked_until_at)]);
   if (host.asked_by !== null) facts.push(["Slowed down", asked(host)]);
   if (host.learned_delay) facts.push(["Learned delay", span(host.learned_delay)]);
   if (host.blocked_by_operator_until_at !== null) facts.push(["Your block", until(host.blocked_by_operator_until_at)]);
