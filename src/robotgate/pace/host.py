@@ -295,7 +295,8 @@ class Host(HostPlaces):
             delay = max(delay, options["delay"], paced.asked.delay, slowness)
         self.floor = delay
         if self.is_adaptive and self.learned_delay > delay:
-            delay = self.learned_delay
+            # What a store knows, and an operator's change, may be beyond the most.
+            delay = max(delay, min(self.learned_delay, self.max_learned))
         if delay < self.visit_delay:
             # A shorter one does not count for the gap that follows the visit.
             self.next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
@@ -504,11 +505,12 @@ class Host(HostPlaces):
         elif heard.pause:
             self.blocked_at = max(self.blocked_at, now)
             self.blocked_until_at = max(self.blocked_until_at, now + heard.pause)
-        elif is_good:
-            if self.learner is not None:
+        elif is_good and not (self.failures and turn.began_at <= self.blocked_at):
+            # One that was sent before the block was known says nothing of the pause.
+            if self.is_adaptive and (self.learner is not None or self.learned_delay):
                 # How often it told us off in a row is the learner's now.
                 self.failures = 0
-                if self.learner.answered(self, now=now, most=self.max_learned):
+                if self._teach(now).answered(self, now=now, most=self.max_learned):
                     self._update_delay()
             elif is_forgiven(self.blocked_until_at, now):
                 self.failures = 0
@@ -533,25 +535,23 @@ class Host(HostPlaces):
 
     def note_latency(self, turn: PacedTurn, now: float, is_good: bool) -> None:  # noqa: FBT001  # As above.
         """Take in how long the first answer in a turn took."""
-        known, latency = self.latency, now - turn.began_at if now > turn.began_at else 0.0
+        known = self.latency
+        took = latency = now - turn.began_at if now > turn.began_at else 0.0
         if known is not None:
             latency = (known + latency) / 2
         # A failure is often quick, and never lowers it.
         if known is None or is_good or latency > known:
             self.latency = latency
-        if is_good:
-            took = now - turn.began_at
+        if is_good and not turn.ahead:
+            # Pages: a robots.txt takes a server no work.
+            late = max(LATE, SLOWER * self.best_latency)
             if took < self.best_latency:
                 self.best_latency = took
-            elif (
-                self.is_adaptive
-                and self.latency is not None
-                and self.latency > max(LATE, SLOWER * self.best_latency)
-            ):
-                # What it takes longer than at its best it needs to recover.
-                self._teach(now).raise_to(
-                    self, self.latency - self.best_latency, now=now, most=self.max_learned
-                )
+            elif self.is_adaptive and took > late and self.latency is not None and self.latency > late:
+                # What it takes longer than at its best it needs to recover. One answer at most doubles the delay.
+                twice = 2 * max(self.floor, self.learned_delay, LEAST)
+                slowness = min(self.latency - self.best_latency, twice)
+                self._teach(now).raise_to(self, slowness, now=now, most=self.max_learned)
         if self.heeds_latency or self.learner is not None:
             self._update_delay()
 
@@ -575,7 +575,10 @@ class Host(HostPlaces):
         Args:
             asked: seconds; None when it does not say.
         """
-        if self.failures and turn.began_at <= self.blocked_at:
+        told_at = self.blocked_at if self.failures else LONG_AGO
+        if self.learner is not None:
+            told_at = max(told_at, self.learner.told_at)
+        if turn.began_at <= told_at:
             # It was sent before the block was known: the same incident, of which the longest pause counts.
             if asked is not None:
                 self.blocked_until_at = max(self.blocked_until_at, now + min(asked, MAX_PAUSE))
@@ -586,7 +589,11 @@ class Host(HostPlaces):
         )
         if self.is_adaptive:
             stretch, most = 1 + BLOCK_JITTER * jitter, self.max_learned
-            pause = self._teach(now).told_off(self, asked or 0.0, now=now, most=most, stretch=stretch)
+            learner, twice = self._teach(now), 2 * max(self.floor, self.learned_delay, LEAST)
+            pause = learner.told_off(self, asked or 0.0, now=now, most=most, stretch=stretch)
+            if pause >= MIN_BLOCK:
+                # As after an outage: what it bears may have changed meanwhile.
+                learner.raise_to(self, twice, now=now, most=most)
             self._update_delay()
         elif asked is None:
             pause = growing(MIN_BLOCK, self.failures) * (1 + BLOCK_JITTER * jitter)

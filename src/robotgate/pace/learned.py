@@ -18,6 +18,7 @@ model in ``benchmarks/limits_model.py``, which has hidden limits of several kind
 
 from __future__ import annotations
 
+import math
 from typing import Final, Protocol
 
 LEAST: Final = 0.02
@@ -102,7 +103,7 @@ class Learner:
         """How often we were told off since the last good answer."""
         self.first_told_at: float = 0.0
         """When we were told off first since then."""
-        self.told_at: float = 0.0
+        self.told_at: float = -math.inf
         """When we were told off last."""
         self.last_pauses: float = 0.0
         """How long the last pauses were, from the first to the good answer after them."""
@@ -123,7 +124,7 @@ class Learner:
             stretch: times the pause that the host does not ask for.
         """
         self._tell_off(host, now, most)
-        pause = max(self.pause * stretch, asked)
+        pause = max(min(self.pause * stretch, LONGEST_PAUSE), asked)
         self.due_at = now + pause
         return pause
 

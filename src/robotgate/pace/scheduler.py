@@ -549,6 +549,7 @@ class Scheduler:
             is_good
             and heard is NOTHING_HEARD
             and host.learner is None
+            and not host.learned_delay
             and not host.failures
             and host.blocked_by is None
             and not paced.circuit.outages

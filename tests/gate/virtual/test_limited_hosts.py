@@ -195,3 +195,71 @@ async def test_429_for_robots_txt_names_no_header_that_it_lacks() -> None:
         await asyncio.sleep(0)
         assert gate.host(PAGE).asked_by is None
     assert [(event.cause, event.detail) for event in heard] == [(BlockCause.OVERLOADED, None)]
+
+
+async def test_what_another_process_learned_comes_down_again() -> None:
+    """A gate that was never told off itself lowers a delay that it has from the store."""
+    store, good, off = MemoryStore(), list[float](), list[float]()
+    async with make_gate(delay=0.02, adaptive=True, store=store) as gate:
+        await crawl(gate, Bucket(5, 2), until=60.0, good=good, off=off)
+    async with make_gate(delay=0.02, adaptive=True, store=store) as later:
+        await crawl(later, Bucket(1e9, 1), until=400.0, good=good, off=off)
+        assert later.host(PAGE).delay < 0.05
+
+
+async def test_one_burst_tells_off_once() -> None:
+    """Answers to requests that were sent before the first 429 are the same incident, whatever comes between."""
+    delays = list[float]()
+    for statuses in ([429], [429, 200, 429, 200, 429]):
+        async with (
+            make_gate(adaptive=True, concurrency_per_host=8, delay=0.1) as gate,
+            asyncio.TaskGroup() as group,
+        ):
+            gate.learn(SITE, b"")
+            for number, status in enumerate(statuses):
+                group.create_task(visit(gate, takes=2.0 + 0.2 * number, status=status))
+            await asyncio.sleep(10.0)
+            delays.append(gate.host(PAGE).learned_delay)
+    assert delays[0] == delays[1]
+
+
+async def test_learned_delay_keeps_to_max_delay() -> None:
+    """Also where a store knows a longer one."""
+    store = MemoryStore()
+    async with make_gate(adaptive=True, delay=5.0, store=store) as gate:
+        for status in (429, 200):
+            await visit(gate, status=status)
+        assert gate.host(PAGE).delay > 10.0
+    async with make_gate(adaptive=True, delay=5.0, max_delay=6.0, store=store) as later:
+        await visit(later, status=200)
+        assert later.host(PAGE).delay == 6.0
+
+
+async def test_slow_pages_are_not_compared_with_robots_txt() -> None:
+    """A host whose pages take their time has always been so."""
+    async with make_gate(scripted({SITE: ""}, latency=0.02), adaptive=True) as gate:
+        for _ in range(8):
+            await visit(gate, takes=1.5, status=200)
+        assert gate.host(PAGE).learned_delay == 0.0
+
+
+async def test_one_slow_answer_at_most_doubles_the_delay() -> None:
+    """And quick ones after it do not raise it further."""
+    async with make_gate(adaptive=True) as gate:
+        gate.learn(SITE, b"")
+        await visit(gate, takes=0.1, status=200)
+        await visit(gate, takes=50.0, status=200)
+        for _ in range(3):
+            assert gate.host(PAGE).delay == 2.0
+            await visit(gate, takes=0.1, status=200)
+
+
+async def test_after_a_long_pause_a_host_comes_back_slowly() -> None:
+    """At half the speed, as after an outage: what it bears may have changed meanwhile."""
+    good, off = list[float](), list[float]()
+    async with make_gate(delay=0.02, adaptive=True) as gate:
+        await crawl(gate, Bucket(5, 2), until=60.0, good=good, off=off)
+        before = gate.host(PAGE).delay
+        async with gate.turn(PAGE) as turn:
+            turn.report(429, {"Retry-After": "300"})
+        assert gate.host(PAGE).delay == pytest.approx(2 * before)
