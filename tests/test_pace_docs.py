@@ -92,7 +92,7 @@ def test_fields_of_an_origin_are_these() -> None:
     [
         ("pace.host.MIN_BLOCK", 1, "blocks", "then blocks for {:g} s, doubling with each"),
         ("pace.signals.MAX_PAUSE", 3600, "blocks", "block, at most {:g} h"),
-        ("pace.signals.MAX_PAUSE", 3600, "blocks", "in seconds or as a date; at most {:g} h"),
+        ("pace.signals.MAX_PAUSE", 3600, "pace", "in seconds or as a date; at most {:g} h"),
         ("pace.host.MIN_REPEATED_BLOCK", 1, "blocks", "`Retry-After: 0`, again and again, blocks for {:g} s"),
         (
             "pace.state.FORGIVEN_AFTER",
