@@ -29,7 +29,7 @@ def _site(story: str) -> Site:
     return next(site for site in PLAN.sites if site.story.startswith(story))
 
 
-PLAIN: Final = _site("ordinary rules")
+PLAIN: Final = _site("limit: 429 alone")
 PATIENT: Final = _site("Crawl-delay: 1.5")
 BUSY_SITE: Final = _site("429")
 SIGNED: Final = _site("asks for signatures")
@@ -96,12 +96,12 @@ def _ports_apart(log: Log) -> Log:
 BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     "a closed page": (
         lambda log: [*log, _visit(PLAIN, _path(PLAIN, is_open=False))],
-        "ordinary rules",
+        "limit: 429 alone",
         "was fetched, but the site does not allow it",
     ),
     "robots.txt twice": (
         lambda log: [*log, _visit(PLAIN, ROBOTS_PATH)],
-        "ordinary rules",
+        "limit: 429 alone",
         "robots.txt was requested 2 times",
     ),
     "robots.txt of a site that lends it, twice": (
@@ -116,7 +116,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     ),
     "a page before robots.txt": (
         lambda log: _moved(log, PLAIN, _path(PLAIN), 990.0),
-        "ordinary rules",
+        "limit: 429 alone",
         "before robots.txt had been answered",
     ),
     "a millisecond too early": (
@@ -126,7 +126,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     ),
     "two requests at once": (
         lambda log: [replace(v, ended_at=v.ended_at + 5.0) if v.site == PLAIN.name else v for v in log],
-        "ordinary rules",
+        "limit: 429 alone",
         "s after the host's last answer, not 0.15 s",
     ),
     "two ports of a host at two paces": (
@@ -137,7 +137,12 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     "Retry-After not kept": (
         _retry_after_broken,
         "429",
-        "came 0.1000 s before Retry-After was over",
+        "came 0.1000 s before the pause after a 429 or 503 was over",
+    ),
+    "no pause after a bare 429": (
+        lambda log: [replace(v, status=429) if v.path == _path(PLAIN) else v for v in log],
+        "limit: 429 alone",
+        "came 0.1500 s before the pause after a 429 or 503 was over",
     ),
     "an open page left out": (
         lambda log: _without(log, _site("redirects within"), "/moved/1"),
@@ -154,7 +159,7 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     ),
     "a page that does not exist": (
         lambda log: [*log, _visit(PLAIN, "/guessed")],
-        "ordinary rules",
+        "limit: 429 alone",
         "/guessed was requested, but there is no such page",
     ),
 }

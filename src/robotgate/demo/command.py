@@ -171,6 +171,14 @@ def _print_report(console: Console, run: Run, sites: Sequence[SiteReport]) -> No
     broken = [f"{site.site}: {finding}" for site in sites for finding in site.broken]
     for finding in broken[:MAX_FINDINGS]:
         _say(console, f"BROKEN  {finding}", "bold red")
+    for site, report in zip(run.plan.sites, sites, strict=True):
+        if site.limit is not None:
+            requests = report.robots_requests + report.pages
+            _say(
+                console,
+                f"{site.name} takes {site.limit:g} requests a second and does not say so:"
+                f" it answered {report.told_off} of {requests} with 429",
+            )
     robots = sum(visit.path == ROBOTS_PATH for visit in run.visits)
     blocked = sum(site.blocked for site in sites)
     _say(

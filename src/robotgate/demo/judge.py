@@ -33,6 +33,8 @@ class SiteReport:
     """Requests for pages."""
     blocked: int
     """Closed pages that were not requested."""
+    told_off: int
+    """How many requests it answered with a bare 429."""
     delay: float
     """Seconds that must pass between two requests."""
     smallest_gap: float | None
@@ -72,6 +74,7 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
                 robots_requests_for_others=for_others[site.name],
                 pages=paths.total() - paths[ROBOTS_PATH],
                 blocked=sum(not page.is_open and not paths[page.path] for page in site.pages),
+                told_off=sum(visit.status == 429 for visit in seen[site.name]) if site.limit else 0,
                 delay=site.delay,
                 smallest_gap=min(gaps[site.name], default=None),
                 broken=broken[site.name],
@@ -132,9 +135,14 @@ def _judge_pace(
             gaps[visit.site].append(gap)
         if visit.started_at < blocked_until_at - ROUNDING:
             early = blocked_until_at - visit.started_at
-            broken[visit.site].append(f"{visit.path} came {early:.4f} s before Retry-After was over")
+            broken[visit.site].append(
+                f"{visit.path} came {early:.4f} s before the pause after a 429 or 503 was over"
+            )
         free_at = max(free_at, visit.ended_at)
         page = pages.get((visit.site, visit.path))
         if page is not None and "Retry-After" in page.answer.headers:
             pause = float(page.answer.headers["Retry-After"])
             blocked_until_at = max(blocked_until_at, visit.ended_at + pause)
+        elif visit.status == 429:
+            # It says no more. What it bears is learned; twice the delay is the least pause.
+            blocked_until_at = max(blocked_until_at, visit.ended_at + 2 * delay)

@@ -6,6 +6,7 @@ Through a proxy the crawler can use ordinary URLs: their names need no DNS, and 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 import zlib
@@ -18,7 +19,7 @@ import click
 from aiohttp import web
 from yarl import URL
 
-from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan
+from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, TOO_FAST, Answer, Page, Plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -67,6 +68,23 @@ def worker_of(user_agent: str) -> int:
     return int(found[1]) if found else 0
 
 
+class Limit:
+    """So many requests a second, and one more at once: a bucket of two tokens."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate: float = rate
+        self._tokens: float = 2.0
+        self._at: float = -math.inf
+
+    def takes(self, now: float) -> bool:
+        """Whether a request at this instant is below the limit."""
+        self._tokens, self._at = min(2.0, self._tokens + self._rate * (now - self._at)), now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
 class SiteServer:
     """Answers for every site of a plan and for `EXAMPLES`; the URL names the site.
 
@@ -84,6 +102,7 @@ class SiteServer:
             }
             for site in (*plan.sites, *EXAMPLES)
         }
+        self._limits = {site.name: Limit(site.limit) for site in plan.sites if site.limit is not None}
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -96,6 +115,8 @@ class SiteServer:
             path, answer = page.path, page.answer
             if answer.headers is ASKS and not is_signed(request.headers, site):
                 answer = Answer(status=403, headers=ASKS)
+            elif (limit := self._limits.get(site)) is not None and not limit.takes(started_at):
+                answer = TOO_FAST
         await asyncio.sleep(answer.busy_delay)
         response = _response(request, answer)
         ended_at, worker = time.monotonic(), worker_of(request.headers.get("User-Agent", ""))

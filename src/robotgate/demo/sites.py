@@ -83,6 +83,8 @@ class Site:
     """The port in its URLs."""
     crawl_delay: float = 0.0
     """Seconds that the rules of this origin ask for."""
+    limit: float | None = None
+    """Requests a second above which it answers 429, and says no more; None: no such limit."""
 
     @property
     def name(self) -> str:
@@ -197,6 +199,7 @@ _PACED: Final = _rules("Crawl-delay: 0.3", *_BOTH)
 ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
 """The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
 MISSING: Final = Answer(status=404, body=b"no such page\n")
+TOO_FAST: Final = Answer(status=429)
 _ARCHIVE: Final = _rules("Disallow: /archive/", "Allow: /archive/press/")
 _ESCAPES: Final = Answer(body=b"\xef\xbb\xbfUser-agent: *\rDisallow: /caf%C3%A9/\rDisallow: /%7Eguest/\r")
 _ESCAPED: Final = ("/café/{}", "/cafe/{}", "/~guest/{}", "/guest/{}")
@@ -221,6 +224,8 @@ class Kind:
     """How many pages it gets, compared with the others."""
     crawl_delay: float = 0.0
     """Seconds that its rules ask for."""
+    limit: float | None = None
+    """Requests a second above which it answers 429."""
     port: int = 80
     """The port in its URLs. A site on another port than 80 has the host of the one before it."""
     others: tuple[Kind, ...] = ()
@@ -234,7 +239,7 @@ _PORT_80: Final = _rules("Crawl-delay: 0.2", "Disallow: /private/")
 _PORT_8080: Final = _rules("Crawl-delay: 0.2", "Disallow: /tmp/")
 _8080: Final = Kind("one pace", _PORT_8080, Draw.port_8080, crawl_delay=0.2, port=8080)
 KINDS: Final = (
-    Kind("ordinary rules"),
+    Kind("limit: 429 alone", limit=4.0),
     Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
     Kind("only our crawler", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
     Kind("Disallow: /", _rules("Disallow: /"), Draw.all_closed, weight=1),
@@ -287,7 +292,8 @@ def draw_plan(seed: int, page_count: int) -> Plan:
         redirect = Answer(status=302, headers={"Location": f"http://{drawn[0]}{ROBOTS_PATH}"})
         for kind, host in zip(group, drawn, strict=True):
             robots = kind.robots or redirect
-            sites.append(Site(host, kind.story, robots, kind.pages(draw), kind.port, kind.crawl_delay))
+            pages = kind.pages(draw)
+            sites.append(Site(host, kind.story, robots, pages, kind.port, kind.crawl_delay, kind.limit))
     urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
     rng.shuffle(urls)
     return Plan(seed=seed, sites=tuple(sites), urls=tuple(urls))
