@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from benchmarks.limits_model import Limit
+
 ROBOTS_PATH: Final = "/robots.txt"
 ROBOTS_TXT: Final = b"User-agent: *\nDisallow: /private/\n"
 BACKLOG: Final = 4096
@@ -27,6 +29,7 @@ ANSWER: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(ROBOTS_TXT)
     + ROBOTS_TXT
 )
+TOLD_OFF: Final = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"GET (\S+)")
 _HOST: Final = re.compile(r"^Host: ([^\r:]+)", re.MULTILINE | re.IGNORECASE)
 _WORKER: Final = re.compile(r"^User-Agent: ExampleBot/1\.(\d+)", re.MULTILINE | re.IGNORECASE)
@@ -43,6 +46,8 @@ class Visit:
     """When its octets were read from the socket, before they were looked at."""
     sent_at: float
     """When the answer was about to be handed to the socket: whoever asked cannot have had it earlier."""
+    is_good: bool = True
+    """Whether the answer was no 429."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,12 @@ class Site:
     Args:
         takes: seconds that an answer takes.
         longer: those of certain paths that take longer.
+        limit: the pages that it allows; others get a 429.
     """
 
-    def __init__(self, *, takes: float = 0.0, longer: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, *, takes: float = 0.0, longer: Mapping[str, float] | None = None, limit: Limit | None = None
+    ) -> None:
         self.port = 0
         self.visits: list[Visit] = []
         """In the order in which they were answered."""
@@ -71,6 +79,7 @@ class Site:
         """Requests that wait for their answers, by who asked."""
         self._takes = takes
         self._longer = longer if longer is not None else {}
+        self._limit = limit
         self._asked: set[str] = set()
         self._server: asyncio.Server | None = None
 
@@ -131,6 +140,10 @@ class Site:
         self._asked.add(path)
         return self._longer.get(path, self._takes)
 
+    def allows(self, path: str, came_at: float) -> bool:
+        """Whether a request gets what it asks for."""
+        return self._limit is None or path == ROBOTS_PATH or self._limit.takes(came_at)
+
     def answered(self, visit: Visit) -> None:
         """Note a request whose answer is sent now, though nobody may be there any more to whom it can be sent."""
         self.under_way[visit.worker] -= 1
@@ -150,15 +163,16 @@ class _Connection(Heads):
     def asked(self, head: bytes) -> None:
         path, host, worker = _read(head.decode("latin-1"))
         seconds = self._site.asked(path, worker)
-        end = partial(self._end, host, path, worker, self._came_at)
+        is_good = self._site.allows(path, self._came_at)
+        end = partial(self._end, host, path, worker, self._came_at, is_good)
         if seconds:
             asyncio.get_running_loop().call_later(seconds, end)
         else:
             end()
 
-    def _end(self, host: str, path: str, worker: int, came_at: float) -> None:
-        self._site.answered(Visit(host, path, worker, came_at, time.monotonic()))
-        self.answer(ANSWER)
+    def _end(self, host: str, path: str, worker: int, came_at: float, is_good: bool) -> None:  # noqa: FBT001  # For `partial`.
+        self._site.answered(Visit(host, path, worker, came_at, time.monotonic(), is_good))
+        self.answer(ANSWER if is_good else TOLD_OFF)
 
 
 def _read(head: str) -> tuple[str, str, int]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
+from benchmarks.limits_model import Bucket
 from tests.fleet.conftest import ANSWER, DELAY, HOSTS, LEASE, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
 from tests.fleet.site import ROBOTS_PATH, Site
+from tests.fleet.worker import Order
+
+if TYPE_CHECKING:
+    from tests.redis_server import RedisServer
 
 EACH: Final = len(HOSTS) * len(PAGES)
 """Pages that one worker wants."""
@@ -95,3 +100,31 @@ async def test_a_worker_that_is_stopped_for_longer_than_its_lease(store: str) ->
     assert [
         gap for gap in site.short_gaps(DELAY) if number not in {gap.visit.worker, gap.before.worker}
     ] == []
+
+
+@pytest.mark.slow
+async def test_workers_learn_one_delay(redis: RedisServer) -> None:
+    """Eight share what a host allows: 10 requests a second, of which it says no more than 429."""
+    pages = tuple(f"/page/{number}" for number in range(60))
+    async with (
+        Site(limit=Bucket(10, 2)) as site,
+        Fleet(
+            Order(
+                number=number,
+                store=redis.url,
+                port=site.port,
+                hosts=HOSTS[:1],
+                pages=pages,
+                delay=0.02,
+                lease=LEASE,
+            )
+            for number in range(8)
+        ) as fleet,
+    ):
+        await fleet.pages(220)
+        visits = [visit for visit in site.visits if visit.path != ROBOTS_PATH]
+    seconds = (visits[-1].came_at - visits[0].came_at) / 2
+    warm = [visit.is_good for visit in visits if visit.came_at >= visits[0].came_at + seconds]
+    assert warm.count(True) >= 0.6 * 10 * seconds
+    assert warm.count(False) <= 0.1 * len(warm)
+    assert len({visit.worker for visit in visits}) == 8
