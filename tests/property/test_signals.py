@@ -1,0 +1,146 @@
+"""Whatever a host says about our speed, in its statuses, headers and latencies: it can slow us down, and no more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+from tests.pace.bench import HOST, OPTIONS
+
+from robotgate.options import HostOptions
+from robotgate.pace.host import ROUNDING, Host, PacedOrigin, PacedTurn
+from robotgate.pace.signals import heard
+from robotgate.pace.state import CLOCK_GRAIN, GOOD_BELOW
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+TODAY: Final = 20_778 * 86_400.0
+MAX_DELAY: Final = 60.0
+
+numbers = st.sampled_from(
+    ["0", "1", "5", "30", "3600", "1e9", "-1", "1.5", "9" * 15, "9" * 400, "NaN", "inf"]
+) | st.integers(0, 10**12).map(str)
+dates = st.sampled_from(
+    [
+        "Fri, 21 Nov 2026 00:01:00 GMT",
+        "Friday, 21-Nov-26 00:01:00 GMT",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "2026-11-21T00:01:00Z",
+    ]
+)
+garbage = st.text(max_size=12) | st.sampled_from(["", ";;", '"', "r=0", '"a";r', ",,,", "\x00", "0" * 9000])
+values = numbers | dates | garbage
+quotas = (
+    st.builds('"q";r={};t={}'.format, numbers, numbers)
+    | st.builds("limit=100, remaining={}, reset={}".format, numbers, numbers)
+    | st.builds('"a";r={}, "b";r=3;t={}'.format, numbers, numbers)
+    | garbage
+)
+lines = (
+    st.tuples(st.sampled_from(["Retry-After", "retry-after", "RETRY-AFTER"]), values)
+    | st.tuples(st.sampled_from(["RateLimit", "ratelimit", "RateLimit-Policy"]), quotas)
+    | st.tuples(
+        st.builds(
+            "{}-{}".format,
+            st.sampled_from(["RateLimit", "X-RateLimit", "x-ratelimit", "X-Rate-Limit"]),
+            st.sampled_from(["Remaining", "Reset", "remaining", "reset"]),
+        ),
+        values,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A visit: how long after the last one, how long its answer takes, and what that says."""
+
+    idle: float
+    took: float
+    status: int
+    lines: list[tuple[str, str]]
+    is_restarted: bool
+    """Whether another process goes on after it, with what a store knows."""
+
+
+steps = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from([0.0, 0.0, 0.0, 0.3, 31.0, 4000.0]) | st.floats(0, 100),
+        st.sampled_from([0.0, 0.02, 0.5, 3.0]) | st.floats(0, 500),
+        st.sampled_from([200, 200, 200, 429, 429, 503, 403, 404, 500, 302]) | st.integers(100, 599),
+        st.lists(lines, max_size=3),
+        st.sampled_from([False, False, False, True]),
+    ),
+    max_size=12,
+)
+
+
+def paced(options: HostOptions) -> PacedOrigin:
+    """An origin of a new host."""
+    host = Host(HOST)
+    origin = PacedOrigin(Origin("http", HOST, 80), host, OPTIONS | options)
+    host.origins = (origin,)
+    host.update_limits(None)
+    return origin
+
+
+def visited(
+    origin: PacedOrigin, history: Iterable[Step], *, jitter: float
+) -> Iterator[tuple[float, float, float]]:
+    """Make the visits, each as soon as it may start; yield its start, its end, and when the next may start."""
+    now = TODAY
+    options = origin.options
+    for step in history:
+        host = origin.host
+        began_at = host.earliest_start(origin, now + step.idle)
+        turn = PacedTurn(origin)
+        host.begin(turn, began_at)
+        now = began_at + step.took
+        headers = CIMultiDict(step.lines)
+        told = heard(step.status, headers, now=now)
+        is_good = step.status < GOOD_BELOW
+        host.note_latency(turn, now, is_good)
+        host.note_answer(turn, told, is_good=is_good, now=now, jitter=jitter)
+        host.end(turn, now)
+        if step.is_restarted:
+            state = host.snapshot()
+            origin = paced(options)
+            origin.host.restore(state)
+        for field in fields(state := origin.host.snapshot()):
+            value = getattr(state, field.name)
+            assert value is None or math.isfinite(value), field.name
+        assert 0.0 <= state.learned_delay <= MAX_DELAY
+        assert 0.0 <= state.limit_delay <= MAX_DELAY
+        next_at = origin.host.earliest_start(origin, now)
+        assert next_at >= now + (told.pause or 0.0) - ROUNDING
+        yield began_at, now, next_at
+
+
+@settings(max_examples=6 * settings().max_examples)
+@given(
+    steps,
+    st.sampled_from([0.0, 0.02, 1.0, 30.0]),
+    st.sampled_from([1, 3]),
+    st.booleans(),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_signal_makes_a_start_come_sooner(
+    history: list[Step],
+    delay: float,
+    slots: int,
+    adaptive: bool,  # noqa: FBT001  # Given by Hypothesis.
+    jitter: float,
+) -> None:
+    """A visit starts no earlier than the delay and every pause that was asked for allow, and the state stays finite."""
+    options = HostOptions(
+        delay=delay, concurrency_per_host=slots, adaptive=adaptive, max_delay=MAX_DELAY, latency_factor=0.0
+    )
+    for began_at, ended_at, next_at in visited(paced(options), history, jitter=jitter):
+        assert next_at >= (ended_at if slots == 1 else began_at) + delay - CLOCK_GRAIN
