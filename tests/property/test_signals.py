@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +16,6 @@ from robotgate.pace.host import ROUNDING, Host, PacedOrigin, PacedTurn
 from robotgate.pace.signals import heard
 from robotgate.pace.state import CLOCK_GRAIN, GOOD_BELOW
 from robotgate.urls import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TODAY: Final = 20_778 * 86_400.0
 MAX_DELAY: Final = 60.0
@@ -91,36 +88,58 @@ def paced(options: HostOptions) -> PacedOrigin:
     return origin
 
 
-def visited(
-    origin: PacedOrigin, history: Iterable[Step], *, jitter: float
-) -> Iterator[tuple[float, float, float]]:
-    """Make the visits, each as soon as it may start; yield its start, its end, and when the next may start."""
-    now = TODAY
-    options = origin.options
-    for step in history:
-        host = origin.host
-        began_at = host.earliest_start(origin, now + step.idle)
-        turn = PacedTurn(origin)
-        host.begin(turn, began_at)
-        now = began_at + step.took
-        headers = CIMultiDict(step.lines)
-        told = heard(step.status, headers, now=now)
+class Visits:
+    """Visits of one origin, each as soon as it may start; answers may come in any order."""
+
+    def __init__(self, options: HostOptions, jitter: float) -> None:
+        self.origin = paced(options)
+        self.jitter = jitter
+        self.now = TODAY
+        self.due_at = 0.0
+        """The first instant that the delay and the pauses allow."""
+        self.open: list[tuple[float, Step, PacedTurn]] = []
+
+    def start_at(self, at: float) -> float:
+        """When a visit may start that is wanted then."""
+        return self.origin.host.earliest_start(self.origin, max(at, self.now))
+
+    def begin(self, step: Step) -> None:
+        """Start a visit, when those that end before it have ended."""
+        at = self.now + step.idle
+        while self.open and (
+            len(self.open) == self.origin.host.slots or min(end[0] for end in self.open) <= self.start_at(at)
+        ):
+            self.end()
+        self.now = self.start_at(at)
+        assert self.now >= self.due_at - CLOCK_GRAIN
+        turn = PacedTurn(self.origin)
+        self.origin.host.begin(turn, self.now)
+        self.due_at = max(self.due_at, self.now + self.origin.options["delay"])
+        self.open.append((self.now + step.took, step, turn))
+
+    def end(self) -> None:
+        """Take in the answer that comes first."""
+        ended = min(self.open, key=lambda end: end[0])
+        self.open.remove(ended)
+        (at, step, turn), host = ended, self.origin.host
+        self.now = now = max(self.now, at)
+        told = heard(step.status, CIMultiDict(step.lines), now=now)
         is_good = step.status < GOOD_BELOW
         host.note_latency(turn, now, is_good)
-        host.note_answer(turn, told, is_good=is_good, now=now, jitter=jitter)
+        host.note_answer(turn, told, is_good=is_good, now=now, jitter=self.jitter)
         host.end(turn, now)
-        if step.is_restarted:
-            state = host.snapshot()
-            origin = paced(options)
-            origin.host.restore(state)
-        for field in fields(state := origin.host.snapshot()):
+        if host.slots == 1:
+            self.due_at = max(self.due_at, now + self.origin.options["delay"])
+        self.due_at = max(self.due_at, now + (told.pause or 0.0) - ROUNDING)
+        if step.is_restarted and not self.open:
+            self.origin = paced(self.origin.options)
+            self.origin.host.restore(host.snapshot())
+        state = self.origin.host.snapshot()
+        for field in fields(state):
             value = getattr(state, field.name)
             assert value is None or math.isfinite(value), field.name
         assert 0.0 <= state.learned_delay <= MAX_DELAY
         assert 0.0 <= state.limit_delay <= MAX_DELAY
-        next_at = origin.host.earliest_start(origin, now)
-        assert next_at >= now + (told.pause or 0.0) - ROUNDING
-        yield began_at, now, next_at
 
 
 @settings(max_examples=6 * settings().max_examples)
@@ -142,5 +161,9 @@ def test_no_signal_makes_a_start_come_sooner(
     options = HostOptions(
         delay=delay, concurrency_per_host=slots, adaptive=adaptive, max_delay=MAX_DELAY, latency_factor=0.0
     )
-    for began_at, ended_at, next_at in visited(paced(options), history, jitter=jitter):
-        assert next_at >= (ended_at if slots == 1 else began_at) + delay - CLOCK_GRAIN
+    visits = Visits(options, jitter)
+    for step in history:
+        visits.begin(step)
+    while visits.open:
+        visits.end()
+    visits.begin(Step(0.0, 0.0, 200, [], is_restarted=False))
