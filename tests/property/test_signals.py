@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 from tests.pace.bench import HOST, OPTIONS
@@ -41,7 +41,16 @@ quotas = (
     | garbage
 )
 lines = (
-    st.tuples(st.sampled_from(["Retry-After", "retry-after", "RETRY-AFTER"]), values)
+    st.sampled_from(
+        [
+            ("Retry-After", "5"),
+            ("Retry-After", "3600"),
+            ("RateLimit", '"q";r=0;t=5'),
+            ("RateLimit", '"q";r=0;t=3600'),
+            ("RateLimit", '"q";r=3;t=5'),
+        ]
+    )
+    | st.tuples(st.sampled_from(["Retry-After", "retry-after", "RETRY-AFTER"]), values)
     | st.tuples(st.sampled_from(["RateLimit", "ratelimit", "RateLimit-Policy"]), quotas)
     | st.tuples(
         st.builds(
@@ -77,6 +86,18 @@ steps = st.lists(
     ),
     max_size=12,
 )
+
+
+LATE_ANSWERS: Final = [
+    Step(0.0, 1.0, 200, [("Retry-After", "3600")], is_restarted=False),
+    Step(0.0, 2.0, 200, [("Retry-After", "5")], is_restarted=False),
+]
+"""The second asks for less."""
+OTHER_QUOTA: Final = [
+    Step(0.0, 0.0, 200, [("RateLimit", '"minute";r=1;t=5')], is_restarted=False),
+    Step(0.0, 0.0, 200, [("RateLimit", '"hour";r=0;t=3600')], is_restarted=False),
+]
+"""The one that is spent is renewed later."""
 
 
 def paced(options: HostOptions) -> PacedOrigin:
@@ -150,6 +171,8 @@ class Visits:
     st.booleans(),
     st.floats(0, 1, exclude_max=True),
 )
+@example(LATE_ANSWERS, 0.02, 3, False, 0.0)
+@example(OTHER_QUOTA, 0.02, 1, False, 0.0)
 def test_no_signal_makes_a_start_come_sooner(
     history: list[Step],
     delay: float,
