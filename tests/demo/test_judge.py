@@ -140,7 +140,9 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         "came 0.1000 s before the pause after a 429 or 503 was over",
     ),
     "no pause after a bare 429": (
-        lambda log: [replace(v, status=429) if v.path == _path(PLAIN) else v for v in log],
+        lambda log: [
+            replace(v, status=429) if (v.site, v.path) == (PLAIN.name, _path(PLAIN)) else v for v in log
+        ],
         "limit: 429 alone",
         "came 0.1500 s before the pause after a 429 or 503 was over",
     ),
