@@ -185,7 +185,8 @@ class Patterns:
     """How often they were tried one after the other."""
     _wild: tuple[tuple[str, ...], ...] = field(default=(), init=False)
     """For each of `_wild_keys`, needles and wild patterns by turns. The pattern is empty if every target that contains
-    the needle matches. Nothing is here if that is so of the only needle of a key; then the key is that needle."""
+    the needle matches. A key with one needle is that needle; if every target that contains it matches, the key says
+    all, and its tuple is empty."""
     _wild_keys: tuple[str, ...] = field(init=False)
     """A target that contains none of these matches no wild pattern."""
     _max_length: int = field(default=MAX_SEARCHED, init=False)
