@@ -76,7 +76,17 @@ COOL_DOWN_PAUSE: Final = 0.02
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class SiteCache:
-    """The sites in memory: requests the rules of new ones, and applies the operator's options to all."""
+    """The sites in memory: requests the rules of new ones, and applies the operator's options to all.
+
+    A question that `fresh` cannot answer goes down these steps::
+
+        known       what a caller awaits; ends with a ruling
+        _ask        joins the origin's flight or starts one; once more if the proxy of another caller's page failed
+        _refresh    in the flight's task: takes the store's record, if that is fresh; else, alone in the fleet:
+        _request    says what came of the request, uses it, reports it and saves it
+        _read       one request, and those that it is redirected to
+        _send       each of them, in its host's turn
+    """
 
     identity: Identity
     allow_private_addresses: bool
@@ -220,6 +230,7 @@ class SiteCache:
         """
         began_at = self.scheduler.now()
         while True:
+            # No record that is known counts, however fresh.
             flight = self.flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
             if flight.unkept is not None:
@@ -321,6 +332,7 @@ class SiteCache:
         def is_usable(found: RobotsRecord | None) -> bool:
             return self._is_usable(newer(found, site.record), after)
 
+        # It never begins: it tells a caller that holds a turn of the same host that it waits for itself.
         turn = PacedTurn(site, ahead=True)
         async with self.persistence.stored(site.origin, is_usable, flight, turn) as found:
             record = newer(found, site.record)
@@ -332,21 +344,21 @@ class SiteCache:
         with suppress(StoreError):
             await self.persistence.load_host(site.host)
 
-    async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
+    async def _request(self, site: Site, flight: Flight, held: RobotsRecord | None) -> None:
         before = site.record
-        result = await self._read(site, flight, known)
+        result = await self._read(site, flight, held)
         if site.record is not before and self._is_usable(site.record):
             # `learn` was called meanwhile: what the caller gave holds.
             return
         now, response = self.scheduler.now(), result.response
-        outcome = result.outcome_with(known, now)
-        record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
+        outcome = result.outcome_with(held, now)
+        record = settle(site.origin, result, previous=held, now=now, jitter=random.random())
         retry_after = response.retry_after if response is not None and record.failures else None
         if outcome is Outcome.PROXY:
             flight.unkept = record
-            if known is not None and known is not site.record:
+            if held is not None and held is not site.record:
                 # A copy of the store's may hold, and its delay with it.
-                self.learn(site, known, now)
+                self.learn(site, held, now)
             ruling = self._ruling_of(record, site, now)
         else:
             # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
@@ -368,12 +380,12 @@ class SiteCache:
         if outcome is not Outcome.PROXY:
             await self.persistence.save_record(record)
 
-    async def _read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
+    async def _read(self, site: Site, flight: Flight, held: RobotsRecord | None) -> FetchResult:
         """Request a site's robots.txt, follow redirects, and say how it ended.
 
         Args:
             flight: told what it waits for; has the route.
-            known: the copy that is only to be confirmed, where it still lies where it was.
+            held: the copy that is only to be confirmed, where it still lies where it was.
 
         Raises:
             GateClosedError, HostUnavailableError, StoreError.
@@ -381,12 +393,12 @@ class SiteCache:
         hop, url = site, flight.url
         redirects: tuple[str, ...] = ()
         while True:
-            unless = conditions(known, url)
+            unless = conditions(held, url)
             answer = await self._send(hop, url, flight, unless)
             if isinstance(answer, Failure) and answer.is_stale:
                 answer = await self._send(hop, url, flight, unless)
-            if unless and known is not None and needs_plain_request(known, answer):
-                known = None
+            if unless and held is not None and needs_plain_request(held, answer):
+                held = None
                 continue
             step = follow(url, redirects, answer, is_conditional=bool(unless))
             if isinstance(step, FetchResult):
