@@ -276,6 +276,7 @@ class RobotGate:
             origin_text, target = as_written(url).groups()  # type: ignore[arg-type, union-attr]
             site = self._sites[origin_text]
         except (TypeError, AttributeError, KeyError):
+            # No URL, a site that is not in memory, or a gate that is closed, which has none.
             return Pending(self._allowed(url))
         if "/." not in target and self._ticks() + self._epoch < site.ready_until_at:
             return Yes() if site.rules._allows_units(target) else No()

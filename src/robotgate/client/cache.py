@@ -468,6 +468,7 @@ class SiteCache:
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
+        # Without sites, the quick ways of `RobotGate.allowed` and `Turns.make` find nothing either.
         self.sites.clear()
         self._sweeping.cancel()
         self._cooling.cancel()
