@@ -192,17 +192,17 @@ def test_a_loop_in_a_loop_is_seen() -> None:
 
 def test_lint_is_linear_in_the_rules_of_a_group() -> None:
     """Twice the rules take about twice the processor time: to find one rule among them is one built-in call."""
-
-    def seconds(count: int) -> float:
-        body = b"User-agent: *\n" + lines("Disallow: /{}", count)
-        best = float("inf")
-        for _ in range(3):
+    bodies = {count: b"User-agent: *\n" + lines("Disallow: /{}", count) for count in (2_000, 4_000)}
+    best = dict.fromkeys(bodies, float("inf"))
+    # A busy machine takes longer for the same work, now for one of the two, now for the other.
+    for rounds in range(20):
+        for count, body in bodies.items():
             began = time.process_time()
             lint(body)
-            best = min(best, time.process_time() - began)
-        return best
-
-    assert seconds(4_000) <= MOST_TIME * seconds(2_000)
+            best[count] = min(best[count], time.process_time() - began)
+        if rounds > 1 and best[4_000] <= MOST_TIME * best[2_000]:
+            break
+    assert best[4_000] <= MOST_TIME * best[2_000]
 
 
 @pytest.mark.slow

@@ -501,8 +501,12 @@ async def test_session_that_slept_keeps_hosts_that_nobody_took(
         await until(grant.lease.is_valid)
 
 
-async def test_blocks_that_cannot_be_told_are_told_later(path: Path) -> None:
-    """What was said last holds."""
+@pytest.mark.parametrize("busy_timeout", [0.01, 5.0])
+async def test_blocks_that_cannot_be_told_are_told_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch, busy_timeout: float
+) -> None:
+    """What was said last holds, also where the first is written only when the lock has ended."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", busy_timeout)
     async with SQLiteStore(path) as store, SQLiteStore(path) as other:
         session, neighbour = await store.session(), await other.session()
         with locked(path):

@@ -6,9 +6,11 @@ import asyncio
 import math
 import os
 import re
+import time
 import uuid
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -259,10 +261,14 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
+        sent_at = time.monotonic()
 
         def work(connection: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
             grants = FileGrants(connection, at, self._clock)
-            return grants.take_in(request), set(grants.sessions)
+            # The file may have been locked for a while: what was said before that is older now.
+            waited = time.monotonic() - sent_at
+            notices = tuple([replace(notice, age=notice.age + waited) for notice in request.notices])
+            return grants.take_in(replace(request, notices=notices)), set(grants.sessions)
 
         reply, names = await self._do(work, needs_file=self._others > 0)
         self._others = len(names - self._sessions.keys())
