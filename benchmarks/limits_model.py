@@ -159,6 +159,7 @@ LIMITS: Final[dict[str, tuple[Callable[[], Limit], float, float, float]]] = {
     "window, 10 in 2 seconds": (lambda: Window(10, 2), 15, 180, 0),
     "window, 100 in a minute": (lambda: Window(100, 60), 60, 300, 0),
     "sliding window, 20 in 10 seconds": (lambda: Sliding(20, 10), 15, 180, 0),
+    "the same, in the first minute": (lambda: Sliding(20, 10), 15, 60, 0),
     "5 a second, then 2.5, then 5": (lambda: Halved(5, 2), 15, 135, 0),
     "no limit": (lambda: Bucket(1e9, 2), 15, 60, 0),
 }

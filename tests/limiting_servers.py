@@ -36,7 +36,7 @@ http {{
         listen {address}:{port};
         location = /robots.txt {{ return 404; }}
         location / {{
-            limit_req zone=pages {options};
+            limit_req zone=pages burst=1 nodelay;
             access_log {folder}/answers.log answers;
             root {folder};
             try_files /page.html =404;
@@ -80,19 +80,12 @@ class LimitingServer:
 
 
 @contextmanager
-def nginx(
-    folder: Path, *, options: str = "burst=1 nodelay", address: str = "127.0.0.1"
-) -> Iterator[LimitingServer]:
-    """Nginx with ``limit_req`` of 2 requests a second, until the end of the block; it refuses with 503.
-
-    Args:
-        options: of ``limit_req``.
-    """
+def nginx(folder: Path, address: str = "127.0.0.1") -> Iterator[LimitingServer]:
+    """Nginx with ``limit_req`` of 2 requests a second, until the end of the block; it refuses with 503."""
     (folder / "page.html").write_text("A page", encoding="ascii")
     log, port, conf = folder / "answers.log", _free_port(address), folder / "nginx.conf"
     log.touch()
-    text = NGINX_CONF.format(folder=folder, address=address, port=port, options=options)
-    conf.write_text(text, encoding="ascii")
+    conf.write_text(NGINX_CONF.format(folder=folder, address=address, port=port), encoding="ascii")
     with _running(
         [NGINX, "-e", f"{folder}/error.log", "-c", str(conf)], folder / "output", address, port
     ) as url:
@@ -100,7 +93,7 @@ def nginx(
 
 
 @contextmanager
-def haproxy(folder: Path, *, address: str = "127.0.0.1") -> Iterator[LimitingServer]:
+def haproxy(folder: Path, address: str = "127.0.0.1") -> Iterator[LimitingServer]:
     """HAProxy with a stick table of 20 requests in 10 seconds, until the end of the block; it refuses with 429."""
     log, port, conf = folder / "answers.log", _free_port(address), folder / "haproxy.cfg"
     conf.write_text(HAPROXY_CONF.format(address=address, port=port), encoding="ascii")

@@ -184,7 +184,8 @@ class HostBlocked(Event):
 
     def __str__(self) -> str:
         left = max(self.until_at - self.at, 0.0)
-        stretch = f"for {left:.0f} s" if math.isfinite(left) else "until further notice"
+        seconds = f"{left:.0f}" if left >= 10 else f"{left:.2g}"
+        stretch = f"for {seconds} s" if math.isfinite(left) else "until further notice"
         detail = f" ({self.detail})" if self.detail else ""
         return one_line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
 

@@ -54,6 +54,8 @@ options = st.builds(
     concurrency_per_host=st.sampled_from([1, 1, 1, 2, 3]),
     max_block=st.sampled_from([0.0, 60.0, 300.0]),
     give_up_after=st.sampled_from([0.0, 2.5, 60.0, math.inf]),
+    adaptive=st.booleans(),
+    max_delay=st.sampled_from([7.5, 30.0, 3600.0]),
 ).map(OPTIONS.__or__)
 asked = st.builds(Asked, crawl_delay=st.sampled_from([None, None, 0.5, 5.0]), visit_times=hours) | st.just(
     NOTHING_ASKED
@@ -157,8 +159,12 @@ class HostLaw:
 
     @property
     def delay(self) -> float:
-        """The longest that holds for one of its origins."""
-        return max(max(paced.options["delay"], paced.asked.delay) for paced in self.host.origins)
+        """The longest that holds for one of its origins, or what the host has taught."""
+        origins = self.host.origins
+        learned = min([self.host.learned_delay, *(paced.options["max_delay"] for paced in origins)])
+        if not all(paced.options["adaptive"] for paced in origins):
+            learned = 0.0
+        return max(learned, *(max(paced.options["delay"], paced.asked.delay) for paced in origins))
 
     @property
     def slots(self) -> int:

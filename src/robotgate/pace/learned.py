@@ -27,7 +27,7 @@ NEAR: Final = 1.02
 """Times the limit: the delay that is settled at."""
 ABOVE: Final = 1.06
 """Times the limit: the delay after a host that was settled has told us off."""
-DROP: Final = 0.3
+DROP: Final = 0.4
 """Share of the distance to the limit by which the delay is lowered at a time."""
 CAP: Final = 1.12
 """Times the delay: the most by which a limit is taken to be above the delay that was told off."""
@@ -48,6 +48,8 @@ CAUTION: Final = 2.0
 LATE: Final = 1.0
 SLOWER: Final = 3.0
 """Seconds that answers take, and how many times as long as the fastest, from which on a host counts as overloaded."""
+GROWTH: Final = 1.5
+"""Times the last pause: the next one, where the host tells us off again at its end. The limit is found so exactly."""
 LONGEST_PAUSE: Final = 3600.0
 
 
@@ -134,7 +136,7 @@ class Learner:
         self.told_at = now
         if self.times_told > 1:
             # 1. Nothing good since: the pause was too short.
-            self.pause = min(self.pause * 2, LONGEST_PAUSE)
+            self.pause = min(self.pause * GROWTH, LONGEST_PAUSE)
             return
         self.first_told_at = now
         if host.run_began_at > self.stretch_at:
