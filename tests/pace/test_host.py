@@ -266,7 +266,7 @@ def test_host_is_idle_when_its_politeness_is_served() -> None:
     # A store remembers the failures, but a wait goes on here.
     assert host.may_drop(paced, MIDNIGHT + HOUR, is_saved=True)
     assert not host.may_drop(paced, MIDNIGHT + HOUR - 1.0, is_saved=True)
-    host.open += (PacedTurn(paced),)
+    host.in_slots += (PacedTurn(paced),)
     assert not host.may_drop(paced, MIDNIGHT + 9 * HOUR, is_saved=True)
 
 

@@ -79,7 +79,7 @@ async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert (paced.host.waiting, paced.host.open, bench.pages.held) == (0, (), set())
+    assert (paced.host.waiting, paced.host.in_slots, bench.pages.held) == (0, (), set())
     assert pending_timers() == 0
     await bench.visit("next", paced)
     assert bench.starts == [(0.0, "0"), (1.0, "next")]

@@ -71,7 +71,7 @@ async def test_a_place_is_given_back(moves: tuple[Move, ...]) -> None:
     for move in moves:
         places.move(turn, move)
         is_held = turn in places.pages.held
-        assert is_held is (turn in turn.paced.host.open)
+        assert is_held is (turn in turn.paced.host.in_slots)
         assert is_held is (turn.state in {TurnState.GRANTED, TurnState.OPEN})
         assert (turn.paced.host.starting is turn) is (turn.state is TurnState.GRANTED)
         assert bool(turn.paced.host.waiters) is (places.waiting == 1) is (turn.state is TurnState.WAITING)

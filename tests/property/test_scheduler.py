@@ -480,8 +480,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         held = {True: set[PacedTurn](), False: set[PacedTurn]()}
         for law in self.laws:
             mine = {visitor.turn for visitor in law.open + law.granted}
-            assert set(law.host.open) == mine
-            assert len(law.host.open) == len(mine)
+            assert set(law.host.in_slots) == mine
+            assert len(law.host.in_slots) == len(mine)
             starting = [] if law.host.starting is None else [law.host.starting]
             assert starting == [visitor.turn for visitor in law.granted]
             waiting = Counter(visitor.paced for visitor in law.waiting)
@@ -533,11 +533,11 @@ class SchedulerMachine(RuleBasedStateMachine):
     def hosts_are_handed_on_without_turns(self) -> None:
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
         for host in self.scheduler.work.leaving:
-            assert host.open == ()
+            assert host.in_slots == ()
         self.scheduler.work.leaving.clear()
         for law in self.laws:
             host = law.host
-            if host.is_wanted and not host.open:
+            if host.is_wanted and not host.in_slots:
                 assert law.waiting, "no turn needs the host, and another process does"
                 assert host.visits < host.owned_visits + host.slots, "a host is kept after its turns"
 

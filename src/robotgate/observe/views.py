@@ -184,7 +184,7 @@ class HostView:
             asked_by=host.asked_by if host.asked_until_at > now else None,
             asked_until_at=host.asked_until_at if host.asked_until_at > now else None,
             waiting=host.waiting,
-            open_turns=len(host.open),
+            open_turns=len(host.in_slots),
         )
 
     def __str__(self) -> str:

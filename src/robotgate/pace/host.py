@@ -19,7 +19,7 @@ from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
 from robotgate.options import limits
-from robotgate.pace.learned import LATE, LEAST, SLOWER, Learner
+from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.signals import MAX_PAUSE
 from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
@@ -249,7 +249,7 @@ class Host(HostPlaces):
     limiter: AsyncLimiter | None = None
     _limiter_delay: float = 0.0
     window: StartWindow | None = None
-    open: tuple[PacedTurn, ...] = field(default=(), kw_only=True)
+    in_slots: tuple[PacedTurn, ...] = field(default=(), kw_only=True)
     starting: PacedTurn | None = field(default=None, kw_only=True)
     waiters: tuple[PacedOrigin, ...] = field(default=(), kw_only=True)
     wake_at: float = math.inf
@@ -371,7 +371,7 @@ class Host(HostPlaces):
     def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
         """Return when a new request may start if no other waits; with one slot, an open turn ends first."""
         at = self.earliest_start(paced, now, ahead)
-        if self.slots == 1 and self.open:
+        if self.slots == 1 and self.in_slots:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
 
@@ -443,7 +443,7 @@ class Host(HostPlaces):
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
-        return len(self.open) >= self.slots and all(turn.holder is task for turn in self.open)
+        return len(self.in_slots) >= self.slots and all(turn.holder is task for turn in self.in_slots)
 
     def may_pace(self) -> bool:
         """Return whether this process may pace the host now."""
@@ -549,8 +549,7 @@ class Host(HostPlaces):
                 self.best_latency = took
             elif self.is_adaptive and took > late and self.latency is not None and self.latency > late:
                 # What it takes longer than at its best it needs to recover. One answer at most doubles the delay.
-                twice = 2 * max(self.floor, self.learned_delay, LEAST)
-                slowness = min(self.latency - self.best_latency, twice)
+                slowness = min(self.latency - self.best_latency, 2 * taught_from(self))
                 self._teach(now).raise_to(self, slowness, now=now, most=self.max_learned)
         if self.heeds_latency or self.learner is not None:
             self._update_delay()
@@ -565,8 +564,7 @@ class Host(HostPlaces):
     def come_back(self, now: float) -> None:
         """Take in that the host can be reached again: it is visited at half the speed first."""
         if self.is_adaptive:
-            twice = 2 * max(self.floor, self.learned_delay, LEAST)
-            self._teach(now).raise_to(self, twice, now=now, most=self.max_learned)
+            self._teach(now).raise_to(self, 2 * taught_from(self), now=now, most=self.max_learned)
             self._update_delay()
 
     def _block(self, turn: PacedTurn, asked: float | None, now: float, jitter: float) -> None:
@@ -589,7 +587,7 @@ class Host(HostPlaces):
         )
         if self.is_adaptive:
             stretch, most = 1 + BLOCK_JITTER * jitter, self.max_learned
-            learner, twice = self._teach(now), 2 * max(self.floor, self.learned_delay, LEAST)
+            learner, twice = self._teach(now), 2 * taught_from(self)
             pause = learner.told_off(self, asked or 0.0, now=now, most=most, stretch=stretch)
             if pause >= MIN_BLOCK:
                 # As after an outage: what it bears may have changed meanwhile.
@@ -636,7 +634,7 @@ class Host(HostPlaces):
         Args:
             is_saved: a store knows its state, so that blocks which are over need not be remembered here.
         """
-        has_turns = paced.first() is not None or any(turn.paced is paced for turn in self.open)
+        has_turns = paced.first() is not None or any(turn.paced is paced for turn in self.in_slots)
         if has_turns or is_open(paced.circuit, now=now):
             return False
         others = [other for other in self.origins if other is not paced]

@@ -68,6 +68,11 @@ class Taught(Protocol):
     """How many visits there were before that run."""
 
 
+def taught_from(host: Taught) -> float:
+    """Return the seconds between visits that are raised where the host is to be visited more slowly."""
+    return max(host.floor, host.learned_delay, LEAST)
+
+
 class Learner:
     """What is remembered in memory of how a host came to its learned delay. Methods take `now`, and change the host.
 
@@ -131,7 +136,7 @@ class Learner:
         return pause
 
     def _tell_off(self, host: Taught, now: float, most: float) -> None:
-        delay = max(host.floor, host.learned_delay, LEAST)
+        delay = taught_from(host)
         self.times_told += 1
         self.told_at = now
         if self.times_told > 1:

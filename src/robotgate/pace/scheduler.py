@@ -178,7 +178,7 @@ class Scheduler:
         host = paced.host
         permits = self.places.robots if turn.ahead else self.places.pages
         if (
-            len(host.open) >= host.slots
+            len(host.in_slots) >= host.slots
             or host.starting is not None
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (host.waiters and host.has_waiters())
@@ -249,7 +249,7 @@ class Scheduler:
         if (
             host.earliest_start(paced, now, turn.ahead, True) - now > CLOCK_GRAIN
             # The turn itself is among them.
-            or len(host.open) > host.slots
+            or len(host.in_slots) > host.slots
             or not host.may_pace()
         ):
             # A block, a lower limit, the end of the hours or of the lease came between.
@@ -257,7 +257,7 @@ class Scheduler:
             return False
         self.places.move(turn, START)
         self._start(turn, host, now)
-        if host.waiters and len(host.open) < host.slots:
+        if host.waiters and len(host.in_slots) < host.slots:
             self.dispatch(host, now)
         if self.total is not None:
             self._serve_permits(now)
@@ -387,7 +387,7 @@ class Scheduler:
         entry, host.permit_entry = host.permit_entry, None
         if host.has_hours:
             self.refuse_unavailable(host, now)
-        while host.starting is None and len(host.open) < host.slots:
+        while host.starting is None and len(host.in_slots) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over_if_wanted(host)
             if not host.may_pace():  # 1.
@@ -640,7 +640,7 @@ class Scheduler:
 
     def _hand_over_if_wanted(self, host: Host) -> None:
         """Hand a host over to the process that wants it, unless a turn is granted or open here."""
-        if host.is_wanted and not host.open:
+        if host.is_wanted and not host.in_slots:
             host.lease = NOT_OWNED
             host.is_wanted = False
             self.work.hand_on(host)

@@ -108,7 +108,7 @@ class HostPlaces:
 
     key: str
     # Tuples: an empty one takes no memory, and most hosts have no turns just now.
-    open: tuple[TurnPlace, ...] = field(default=(), kw_only=True)
+    in_slots: tuple[TurnPlace, ...] = field(default=(), kw_only=True)
     """Granted and open turns: each has a slot."""
     starting: TurnPlace | None = field(default=None, kw_only=True)
     """The turn that was granted and has not begun: no other is granted until it has."""
@@ -178,11 +178,13 @@ class Places:
             self._dequeue(turn, is_first=move is GRANT)
         # 2. A slot of its host, and a permit.
         if move.takes_slot:
-            host.open += (turn,)
+            host.in_slots += (turn,)
             (self.robots if turn.ahead else self.pages).held.add(turn)
         elif move.frees_slot:
-            host.open = (
-                tuple([other for other in host.open if other is not turn]) if len(host.open) > 1 else ()
+            host.in_slots = (
+                tuple([other for other in host.in_slots if other is not turn])
+                if len(host.in_slots) > 1
+                else ()
             )
             (self.robots if turn.ahead else self.pages).held.discard(turn)
         # 3. No other turn of the host is granted between this one's grant and its start.
