@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from robotgate.client.cache import ROBOTS_TIMEOUT
+from robotgate.client.robots import ROBOTS_TIMEOUT
 from robotgate.options import StatusPolicy
 from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH
 from robotgate.sites.status_table import MAX_REDIRECTS, STATUS_TABLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from robotgate.client.robots import AiohttpFetcher, Fetcher, Flight, Flights
+from robotgate.client.robots import ROBOTS_TIMEOUT, AiohttpFetcher, Awaits, Fetcher, Flight, Flights
 from robotgate.errors import (
     GateClosedError,
     HostUnavailableError,
@@ -22,7 +22,7 @@ from robotgate.errors import (
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
-from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
+from robotgate.pace.scheduler import Scheduler, Timer
 from robotgate.pace.signals import heard_of
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.rules.parser import RulesCompiler
 
-ROBOTS_TIMEOUT: Final = 10.0
-"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
 MIN_HOP_TIMEOUT: Final = 0.001
 """Seconds; a spent budget still has to be a time-out, not the lack of one."""
 LOOKS: Final = 4
@@ -281,11 +279,6 @@ class SiteCache:
 
     # Finding out.
 
-    def patience_for(self, site: Site) -> float:
-        """Return the seconds for which a site's robots.txt is waited for beyond a turn's deadline."""
-        flight = self.flights.get(site.key)
-        return 0.0 if flight is None else flight.patience
-
     async def _ask(self, site: Site, route: Route | None) -> Flight:
         while True:
             flight = self.flights.get(site.key) or self._start(site, route)
@@ -328,17 +321,16 @@ class SiteCache:
         Args:
             after: a record of an attempt up to this instant does not count, even if it is fresh.
         """
-
-        def is_usable(found: RobotsRecord | None) -> bool:
-            return self._is_usable(newer(found, site.record), after)
-
-        # It never begins: it tells a caller that holds a turn of the same host that it waits for itself.
-        turn = PacedTurn(site, ahead=True)
-        async with self.persistence.stored(site.origin, is_usable, flight, turn) as found:
-            record = newer(found, site.record)
-            if record is None or not self._is_usable(record, after):
-                await self._request(site, flight, record)
-                return
+        record = newer(await self.persistence.load_record(site.origin), site.record)
+        if record is None or not self._is_usable(record, after):
+            # It never begins: it tells a caller that holds a turn of the same host that it waits for itself.
+            turn = PacedTurn(site, ahead=True)
+            async with self.persistence.alone_in_fleet(site.origin, flight, turn) as may_be_known:
+                if may_be_known:
+                    record = newer(await self.persistence.load_record(site.origin), site.record)
+                if record is None or not self._is_usable(record, after):
+                    await self._request(site, flight, record)
+                    return
         self.learn(site, record, self.scheduler.now())
         # A failure is left to the host's next turn.
         with suppress(StoreError):
@@ -415,14 +407,14 @@ class SiteCache:
                 if answer.retry_after > hop.options["max_block"]:
                     cause = f"a redirect to it asks for a pause of {answer.retry_after:.0f} s"
                     return FetchResult(Outcome.FAILURE, Failure(cause), url, redirects)
-                flight.patience = 0.0
+                flight.awaits = Awaits.TURN
                 await asyncio.sleep(answer.retry_after)
 
     async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
         """Send one request in the host's turn."""
         scheduler, fetcher = self.scheduler, self._fetcher
         turn = PacedTurn(hop, ahead=True)
-        flight.patience = 0.0
+        flight.awaits = Awaits.TURN
         try:
             while not scheduler.try_begin(turn, scheduler.now()):
                 with flight.waiting_for(turn, scheduler):
@@ -435,8 +427,8 @@ class SiteCache:
                 raise
             return Failure(str(error))
         finally:
-            flight.patience = STORE_TIMEOUT
-        flight.patience = ROBOTS_TIMEOUT
+            flight.awaits = Awaits.STORE
+        flight.awaits = Awaits.RESPONSE
         try:
             if flight.route is not None and isinstance(fetcher, AiohttpFetcher):
                 fetcher = replace(fetcher, route=flight.route)
@@ -455,7 +447,7 @@ class SiteCache:
             elif answer.is_outage or answer.is_silence:
                 scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
         finally:
-            flight.patience = STORE_TIMEOUT
+            flight.awaits = Awaits.STORE
             scheduler.end(turn, scheduler.now())
         return answer
 

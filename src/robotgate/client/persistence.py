@@ -100,36 +100,25 @@ class Persistence:
     # Records.
 
     @asynccontextmanager
-    async def stored(
-        self,
-        origin: Origin,
-        is_usable: Callable[[RobotsRecord | None], bool],
-        flight: Flight,
-        turn: PacedTurn,
-    ) -> AsyncIterator[RobotsRecord | None]:
-        """Return the stored record of a file. Within this block no other process requests it, unless it is usable.
+    async def alone_in_fleet(self, origin: Origin, flight: Flight, turn: PacedTurn) -> AsyncIterator[bool]:
+        """Within this block no other process requests a file; its value is whether one may have done so just before.
 
         Args:
-            is_usable: whether nothing has to be requested where this is the stored record.
             flight, turn: while another process is waited for, which may need the same host for its own request, callers
                 of the flight that hold what this turn of the request would wait for are refused.
 
         Raises:
-            StoreError: the store failed. It is reported as an event, too.
+            StoreError: the store failed.
         """
-        if self._store is None:
-            yield None
-            return
-        found, session = await self.load_record(origin), self.session
-        if session is None or is_usable(found):
-            yield found
+        session = self.session
+        if session is None:
+            yield False
             return
         key = f"{ROBOTS}{origin}"
         with flight.waiting_for(turn, self._scheduler):
             await session.obtain(key)
         try:
-            # Another process may have requested it while this one waited.
-            yield await self.load_record(origin)
+            yield True
         finally:
             session.leave(key, None)
 
@@ -190,9 +179,9 @@ class Persistence:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
-        asked = store.load_host(key) if session is None else session.obtain(key)
+        call = store.load_host(key) if session is None else session.obtain(key)
         try:
-            found = await self._report("load", asked)
+            found = await self._report("load", call)
         except StoreError as error:
             found = error
         is_wanted = self._obtaining.pop(key)
@@ -275,12 +264,12 @@ class Persistence:
     async def _report(self, work: Work, call: Awaitable[T]) -> T:
         """Await a call of the store, and report whether it fails."""
         try:
-            answer = await call
+            result = await call
         except StoreError as error:
             self._failed(work, error)
             raise
         self._worked(work)
-        return answer
+        return result
 
     def _failed(self, work: Work, error: StoreError) -> None:
         if not self._failing:

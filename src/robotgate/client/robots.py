@@ -15,6 +15,7 @@ import ssl
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
     """Finds out about an origin."""
 
+ROBOTS_TIMEOUT: Final = 10.0
+"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: other requests for robots.txt wait meanwhile."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -338,6 +341,18 @@ def answer_of(
     )
 
 
+class Awaits(Enum):
+    """What a flight waits for, with the seconds for which it is waited for beyond a turn's deadline.
+
+    A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
+    """
+
+    STORE = STORE_TIMEOUT
+    TURN = 0.0
+    """Or the end of a pause before it."""
+    RESPONSE = ROBOTS_TIMEOUT
+
+
 class Flight:
     """One task that finds out about an origin, and a future for each caller that waits for it.
 
@@ -345,7 +360,7 @@ class Flight:
     gets `NestedTurnError` at once.
     """
 
-    __slots__ = ("_nested", "callers", "elapsed", "patience", "route", "task", "unkept", "url")
+    __slots__ = ("_nested", "awaits", "callers", "elapsed", "route", "task", "unkept", "url")
 
     def __init__(self, work: Work, url: str, route: Route | None) -> None:
         self.url: str = url
@@ -356,11 +371,7 @@ class Flight:
         """What its callers are told where a proxy failed: that says nothing of the site, and is not kept."""
         self.elapsed: float = 0.0
         """Seconds that its requests took, waits for their turns left out."""
-        self.patience: float = STORE_TIMEOUT
-        """Seconds for which it is waited for beyond a turn's deadline.
-
-        A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
-        """
+        self.awaits: Awaits = Awaits.STORE
         self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
         self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] | None = None

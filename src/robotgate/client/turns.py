@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from yarl import URL
 
 from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
-from robotgate.client.robots import Silence, outage_of
+from robotgate.client.robots import Awaits, Silence, outage_of
 from robotgate.errors import (
     DisallowedError,
     GateClosedError,
@@ -31,7 +31,7 @@ from robotgate.errors import (
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn
-from robotgate.pace.scheduler import COARSEST_TIMER, STORE_TIMEOUT, Scheduler
+from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, heard, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, TurnState
@@ -477,11 +477,12 @@ class Turns:
                 async with asyncio.timeout(left):
                     return await cache.known(site, turn.route)
             except TimeoutError:
-                left = cache.patience_for(site)
+                flight = cache.flights.get(site.key)
+                left = 0.0 if flight is None else flight.awaits.value
                 if not left:
                     break
-        lost = self.scheduler.work.lost
-        if lost is not None and cache.patience_for(site) == STORE_TIMEOUT:
+        lost, flight = self.scheduler.work.lost, cache.flights.get(site.key)
+        if lost is not None and flight is not None and flight.awaits is Awaits.STORE:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
 
