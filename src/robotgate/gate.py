@@ -208,7 +208,7 @@ class RobotGate:
                 stack.push_async_callback(robots_session.close)
             stack.push_async_callback(self._persistence.aclose)
             await self._persistence.open(self._cache.hear_block)
-            self._cache.open(self._fetcher or AiohttpFetcher(robots_session, self._clock))
+            self._cache.open(self._fetcher or AiohttpFetcher(robots_session))
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         check: ResponseCheck | None = None

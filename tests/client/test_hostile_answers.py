@@ -10,7 +10,7 @@ import pytest
 from tests.client.hostile_answers import BODY, HOSTILE, answer, compressed, serving
 
 from robotgate.client.robots import AiohttpFetcher
-from robotgate.clock import SystemClock
+from robotgate.pace.signals import retry_after_of
 from robotgate.sites.record import Answer, Failure
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ async def fetched(
 ) -> Answer | Failure:
     """What comes of one request that is answered so; the session is left as it was."""
     async with serving(raw, pause=pause) as port, aiohttp.ClientSession() as session:
-        result = await AiohttpFetcher(session, SystemClock()).fetch(
+        result = await AiohttpFetcher(session).fetch(
             f"http://127.0.0.1:{port}/robots.txt", headers=headers or {}, max_bytes=MAX_BYTES, timeout=timeout
         )
         assert not list(session.cookie_jar)
@@ -104,7 +104,8 @@ async def test_repeated_headers_are_read_in_the_stricter_way(status: bytes) -> N
         )
     )
     assert isinstance(result, Answer)
-    assert (result.retry_after, result.cache_control, result.etag) == (3600.0, "public, max-age=600", None)
+    assert retry_after_of(result.headers, now=0.0) == 3600.0
+    assert (result.cache_control, result.etag) == ("public, max-age=600", None)
     assert result.last_modified == "Sat, 21 Nov 2026 12:00:00 GMT"
 
 

@@ -17,7 +17,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.waiting import settle
 
 from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
-from robotgate.clock import SystemClock
 from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLError, StoreError, TooSoonError
 from robotgate.sites.record import Answer, Failure
 
@@ -307,7 +306,7 @@ async def fetched(
 ) -> Answer | Failure:
     """How asking for a robots.txt ends."""
     async with aiohttp.ClientSession(connector=connector) as session:
-        fetcher = AiohttpFetcher(session, SystemClock())
+        fetcher = AiohttpFetcher(session)
         return await fetcher.fetch(url, headers={}, max_bytes=1000, timeout=timeout)
 
 

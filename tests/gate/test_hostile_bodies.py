@@ -17,7 +17,7 @@ from aiohttp import web as aioweb
 from tests.client.hostile_answers import compressed
 from tests.gate.servers import PAGE, PRIVATE, ROBOTS, cut_off, endless, hang_up
 
-from robotgate import AccessResult, Reason, ResponseTooLargeError, RobotsTxt, SQLiteStore, SystemClock
+from robotgate import AccessResult, Reason, ResponseTooLargeError, RobotsTxt, SQLiteStore
 from robotgate.client.robots import AiohttpFetcher
 from robotgate.sites import Answer
 
@@ -233,9 +233,7 @@ async def test_endless_body_of_another_status_is_not_read(
 ) -> None:
     """The status decides; the body is left where it is."""
     web.handle(ROBOTS, endless(b"x" * 65_536, status=status))
-    outcome = await AiohttpFetcher(session, SystemClock()).fetch(
-        ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5
-    )
+    outcome = await AiohttpFetcher(session).fetch(ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5)
     assert isinstance(outcome, Answer)
     assert replace(outcome, date=None) == Answer(status=status)
 

@@ -126,7 +126,7 @@ async def test_what_is_no_page_is_an_answer(
     assert (given.status, given.location, given.body) == (302, "/elsewhere", b"")
     web.serve(robots, status=503, headers={"Retry-After": "120"})
     given = await answer(transport, robots)
-    assert (given.status, given.retry_after) == (503, 120)
+    assert (given.status, given.headers["Retry-After"]) == (503, "120")
     assert web.urls == [robots] * 2
 
 

@@ -23,7 +23,7 @@ from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, Rob
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.scheduler import Scheduler, Timer
-from robotgate.pace.signals import heard_of
+from robotgate.pace.signals import retry_after_of
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.rules.grammar import MAX_BYTES
@@ -78,12 +78,12 @@ class SiteCache:
 
     A question that `fresh` cannot answer goes down these steps::
 
-        known       what a caller awaits; ends with a ruling
-        _ask        joins the origin's flight or starts one; once more if the proxy of another caller's page failed
-        _refresh    in the flight's task: takes the store's record, if that is fresh; else, alone in the fleet:
-        _request    says what came of the request, uses it, reports it and saves it
-        _read       one request, and those that it is redirected to
-        _send       each of them, in its host's turn
+        known         what a caller awaits; ends with a ruling
+        _join_flight  joins the origin's flight or starts one; once more if the proxy of another caller's page failed
+        _refresh      in the flight's task: takes the store's record, if that is fresh; else, alone in the fleet:
+        _request      says what came of the request, uses it, reports it and saves it
+        _read         one request, and those that it is redirected to
+        _send         each of them, in its host's turn
     """
 
     identity: Identity
@@ -180,7 +180,7 @@ class SiteCache:
             StoreError: the store failed.
         """
         if not site.options["ignore_robots"]:
-            unkept = (await self._ask(site, route)).unkept
+            unkept = (await self._join_flight(site, route)).unkept
             if unkept is not None:
                 return self._ruling_of(unkept, site, self.scheduler.now())
         if site.ruling is not None:
@@ -210,7 +210,7 @@ class SiteCache:
         # If it expires soon, robots.txt is requested again in the background.
         self.fresh(site, self.scheduler.now())
         if not self._is_usable(site.record):
-            unkept = (await self._ask(site, None)).unkept
+            unkept = (await self._join_flight(site, None)).unkept
             if unkept is not None:
                 return unkept
         if site.record is None:
@@ -279,7 +279,7 @@ class SiteCache:
 
     # Finding out.
 
-    async def _ask(self, site: Site, route: Route | None) -> Flight:
+    async def _join_flight(self, site: Site, route: Route | None) -> Flight:
         while True:
             flight = self.flights.get(site.key) or self._start(site, route)
             try:
@@ -345,7 +345,6 @@ class SiteCache:
         now, response = self.scheduler.now(), result.response
         outcome = result.outcome_with(held, now)
         record = settle(site.origin, result, previous=held, now=now, jitter=random.random())
-        retry_after = response.retry_after if response is not None and record.failures else None
         if outcome is Outcome.PROXY:
             flight.unkept = record
             if held is not None and held is not site.record:
@@ -354,7 +353,12 @@ class SiteCache:
             ruling = self._ruling_of(record, site, now)
         else:
             # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
-            ruling = self.learn(site, record, now, retry_at=now + (retry_after or 0.0))
+            pause = (
+                retry_after_of(response.headers, now=now)
+                if response is not None and record.failures
+                else None
+            )
+            ruling = self.learn(site, record, now, retry_at=now + (pause or 0.0))
         self.events.emit(
             RobotsFetched(
                 at=now,
@@ -402,13 +406,18 @@ class SiteCache:
                 outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
                 return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
             url = f"{hop.key}{target}"
-            if isinstance(answer, Answer) and answer.retry_after:
+            pause = (
+                retry_after_of(answer.headers, now=self.scheduler.now())
+                if isinstance(answer, Answer)
+                else None
+            )
+            if pause:
                 # On the way to the same host, the host's own block holds as well.
-                if answer.retry_after > hop.options["max_block"]:
-                    cause = f"a redirect to it asks for a pause of {answer.retry_after:.0f} s"
+                if pause > hop.options["max_block"]:
+                    cause = f"a redirect to it asks for a pause of {pause:.0f} s"
                     return FetchResult(Outcome.FAILURE, Failure(cause), url, redirects)
                 flight.awaits = Awaits.TURN
-                await asyncio.sleep(answer.retry_after)
+                await asyncio.sleep(pause)
 
     async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
         """Send one request in the host's turn."""
@@ -442,8 +451,7 @@ class SiteCache:
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
-                    signals = heard_of(answer.status, answer.retry_after)
-                    scheduler.note_answer(turn, answer.status, signals, now)
+                    scheduler.note_headers(turn, answer.status, answer.headers, now)
             elif answer.is_outage or answer.is_silence:
                 scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
         finally:

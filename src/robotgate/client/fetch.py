@@ -1,7 +1,7 @@
 """`gate.fetch`: a request of an aiohttp session through the gate's middleware, with a bounded read at its end.
 
 `PageFetch` is what the caller awaits or enters. An `Attempt` is one way from the first turn to the last response:
-`PageFetcher.answer` makes one, or several with `retries`. Its first turn begins before the request is given to aiohttp,
+`PageFetcher.fetch` makes one, or several with `retries`. Its first turn begins before the request is given to aiohttp,
 and the middleware takes it over: so a page is judged and paced even where a test replaces the session. Later hops and
 attempts of aiohttp's get their turns from the middleware.
 """
@@ -56,10 +56,10 @@ LOST_CONNECTIONS: Final = (
     TimeoutError,
 )
 """Errors after which the same request may well succeed later."""
-FIRST_PAUSE: Final = 1.0
+FIRST_RETRY_PAUSE: Final = 1.0
 """Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
 random up to twice that, so that many tasks do not come back together."""
-MAX_PAUSE: Final = 60.0
+MAX_RETRY_PAUSE: Final = 60.0
 
 
 class PageFetch(Pending[Response]):
@@ -73,14 +73,14 @@ class PageFetch(Pending[Response]):
     def __init__(self, pages: PageFetcher, request: PageRequest) -> None:
         self._pages = pages
         self._request = request
-        self._coroutine = pages.answer(request, pages.read)
+        self._coroutine = pages.fetch(request, pages.read)
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         if getcoroutinestate(self._coroutine) != CORO_CREATED:
             raise RuntimeError("a fetch is awaited or entered once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._response = await self._pages.answer(self._request, self._pages.open)
+        self._response = await self._pages.fetch(self._request, self._pages.open)
         return self._response
 
     async def __aexit__(self, *error: object) -> None:
@@ -135,7 +135,7 @@ class PageFetcher:
         has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
         self._options, self._total = self._completed({} if has_ours else {"headers": ours})
 
-    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+    async def fetch(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
 
         Args:
@@ -147,9 +147,9 @@ class PageFetcher:
             as `read_page`.
         """
         if request.turn is not None:
-            return await self._answer_within(request.turn, request, act)
+            return await self._fetch_within(request.turn, request, act)
         if request.retries:
-            return await self._answer_with_retries(request, act)
+            return await self._fetch_with_retries(request, act)
         return await act(self._attempt(request))
 
     async def read_page(self, attempt: Attempt) -> Response:
@@ -246,7 +246,7 @@ class PageFetcher:
             response.connection.add_callback(partial(attempt.end, response))
         return response
 
-    async def _answer_within(
+    async def _fetch_within(
         self, turn: PageTurn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
@@ -267,7 +267,7 @@ class PageFetcher:
         finally:
             self._held.discard(turn)
 
-    async def _answer_with_retries(
+    async def _fetch_with_retries(
         self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
@@ -327,7 +327,7 @@ class PageFetcher:
             # The host asked for a pause.
             pause = 0.0
         elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
-            pause = min(growing(FIRST_PAUSE, made), MAX_PAUSE) * (1 + random.random())
+            pause = min(growing(FIRST_RETRY_PAUSE, made), MAX_RETRY_PAUSE) * (1 + random.random())
             # Until then all turns of an origin that was given up are refused.
             pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
         else:

@@ -132,7 +132,7 @@ class PurposeCheck:
             result = response
         else:
             # Without the body: it is kept as rules alone.
-            answer = answer_of(response.status, response.headers, b"", now=scheduler.now)
+            answer = answer_of(response.status, response.headers, b"")
             redirects = tuple(hop.url for hop in response.history)
             result = FetchResult(outcome_of(response.status), answer, response.url, redirects)
             if result.outcome is Outcome.SUCCESS:
@@ -159,7 +159,7 @@ async def _response_of(url: str, pages: PageFetcher, options: RequestOptions) ->
     outcome = Outcome.LOST
     try:
         # Its own use is not checked.
-        return await pages.answer(request, pages.read_page)
+        return await pages.fetch(request, pages.read_page)
     except ProxyUnavailableError:
         raise
     except DisallowedError:

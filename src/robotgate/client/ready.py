@@ -107,14 +107,14 @@ class Lines:
         except (asyncio.CancelledError, GeneratorExit):
             # A turn may have begun for this task meanwhile.
             if not demand.cancel() and not demand.cancelled() and (met := demand.result()) is not None:
-                self._answer(*met, is_taken=False)
+                self._tell(*met, is_taken=False)
             raise
         if met is None:
             raise StopAsyncIteration if self._failure is None else self._failure
-        self._answer(*met, is_taken=True)
+        self._tell(*met, is_taken=True)
         return Turn(met[0], self._pages)
 
-    def _answer(self, turn: PageTurn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
+    def _tell(self, turn: PageTurn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
         """Tell a line whether the turn that it handed over was taken."""
         if not taken.done():
             taken.set_result(is_taken)

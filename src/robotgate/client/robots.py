@@ -27,7 +27,6 @@ from yarl import URL
 from robotgate.client.proxy import Route, fault_of_answer, fault_of_error, named, proxy_of
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
-from robotgate.pace.signals import retry_after_of
 from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status_table import REDIRECT_STATUSES
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
     from multidict import MultiMapping
 
-    from robotgate.clock import Clock
     from robotgate.pace.host import PacedTurn
     from robotgate.sites.record import RobotsRecord
 
@@ -86,7 +84,6 @@ class AiohttpFetcher:
 
     session: aiohttp.ClientSession
     """Its connector, default proxy and TLS settings are used, but none of its middlewares."""
-    clock: Clock
     route: Route | None = None
 
     async def fetch(
@@ -120,7 +117,7 @@ class AiohttpFetcher:
                 if fault is not None:
                     return Failure(fault, is_of_proxy=True)
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return answer_of(response.status, response.headers, body, now=self.clock.now)
+                return answer_of(response.status, response.headers, body)
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
             who = "the server" if through is None else named(through)
@@ -311,14 +308,11 @@ class _Decoder:
         return bytes(decoded)
 
 
-def answer_of(
-    status: int, headers: MultiMapping[str], body: bytes, *, now: Callable[[], float]
-) -> Answer | Failure:
+def answer_of(status: int, headers: MultiMapping[str], body: bytes) -> Answer | Failure:
     """An answer, with the headers that matter. All lines of a header count.
 
     Args:
         headers: names in any case.
-        now: the time, in seconds since the epoch.
     """
     # Some versions of aiohttp leave blanks at the end of a value.
     places = {value.strip() for value in headers.getall("Location", ())}
@@ -332,7 +326,7 @@ def answer_of(
         location=headers.get("Location", "").strip() or None,
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
-        retry_after=retry_after_of(headers, now=now()) if "Retry-After" in headers else None,
+        headers=headers,
         etag=etags.pop() if len(etags) == 1 else None,
         last_modified=dates.pop() if len(dates) == 1 else None,
         expires=headers.get("Expires"),
@@ -387,14 +381,14 @@ class Flight:
             NestedTurnError: it waits for a turn that only this task can end.
             StoreError, HostUnavailableError: it failed.
         """
-        answer: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-        self.callers[answer] = asyncio.current_task()
+        ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        self.callers[ended] = asyncio.current_task()
         if self._nested is not None:
-            self._refuse_holders([answer])
+            self._refuse_holders([ended])
         try:
-            error = await answer
+            error = await ended
         finally:
-            del self.callers[answer]
+            del self.callers[ended]
         if error is not None:
             raise error
 
@@ -408,11 +402,11 @@ class Flight:
         finally:
             self._nested = known
 
-    def _refuse_holders(self, answers: Iterable[asyncio.Future[BaseException | None]]) -> None:
-        for answer in answers:
-            error = None if answer.done() or self._nested is None else self._nested(self.callers[answer])
+    def _refuse_holders(self, waiting: Iterable[asyncio.Future[BaseException | None]]) -> None:
+        for ended in waiting:
+            error = None if ended.done() or self._nested is None else self._nested(self.callers[ended])
             if error is not None:
-                answer.set_result(error)
+                ended.set_result(error)
 
 
 class Flights(dict[str, Flight]):
@@ -442,9 +436,9 @@ class Flights(dict[str, Flight]):
             # A fault of a fetcher or store that was passed in: no caller would get it.
             message = f"{task.get_name()} could not be requested"
             task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
-        for answer in flight.callers:
-            if not answer.done():
-                answer.set_result(error)
+        for ended in flight.callers:
+            if not ended.done():
+                ended.set_result(error)
 
     async def aclose(self) -> None:
         """Cancel all and wait for them; callers get `GateClosedError`."""

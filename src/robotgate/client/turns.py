@@ -2,6 +2,14 @@
 
 All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each
 request they send.
+
+What comes of a request is told to the scheduler by::
+
+    PageTurn.report           an answer at its headers, from whoever sent the request: the middleware, a caller's client
+    Turns.end                 the answer, where it came with its body and nobody has reported it
+    PageTurn.note_body        a body that tells us off
+    PageTurn.note_outage      why there is no answer: `report` and the middleware by `note_error`, a caller in words
+    SiteCache._send           the answer for a robots.txt, or why there is none
 """
 
 from __future__ import annotations
@@ -10,7 +18,6 @@ import asyncio
 import math
 from asyncio import _get_running_loop
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakKeyDictionary
 
@@ -32,7 +39,7 @@ from robotgate.errors import (
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
-from robotgate.pace.signals import NOTHING_HEARD, heard, is_overuse, is_spoken, retry_after_of
+from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, parse_price
@@ -69,7 +76,7 @@ class PageTurn(PacedTurn):
     """One request for a page."""
 
     # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
-    __slots__ = ("asked_at", "chain", "max_wait", "price", "route", "ruling", "target", "turns", "units")
+    __slots__ = ("chain", "max_wait", "price", "route", "ruling", "target", "turns", "units", "wait_began_at")
 
     paced: Site
     holder: asyncio.Task[object] | None
@@ -99,7 +106,7 @@ class PageTurn(PacedTurn):
         self.max_wait: float | None = max_wait
         self.route: Route | None = route
         """By what robots.txt is requested, if the turn has to wait for it."""
-        self.asked_at: float | None = None
+        self.wait_began_at: float | None = None
         """When it was asked for; None until it has to wait for something."""
         self.chain: tuple[str, ...] = ()
         """The URLs that redirected here, first to last."""
@@ -115,7 +122,7 @@ class PageTurn(PacedTurn):
     @property
     def waited(self) -> float:
         """Seconds from asking for it until it began, robots.txt included; 0 before it began."""
-        return 0.0 if self.asked_at is None else max(self.began_at - self.asked_at, 0.0)
+        return 0.0 if self.wait_began_at is None else max(self.began_at - self.wait_began_at, 0.0)
 
     @property
     def verdict(self) -> Verdict:
@@ -146,33 +153,30 @@ class PageTurn(PacedTurn):
         if self.state is not OPEN:
             return
         self.bytes_read += bytes
-        if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
+        if self._is_proxys(status, headers):
             return
         if status is not None:
             if status == PAYMENT_REQUIRED and headers is not None:
                 self.price = parse_price(status, headers)
             now = self.turns.now()
-            quotas = self.paced.options["obey_rate_limit_fields"]
-            found = heard(status, headers, now=now, quotas=quotas)
-            if found.pause and status in REDIRECT_STATUSES and headers is not None:
+            if status in REDIRECT_STATUSES and headers is not None:
                 self.turns.note_redirect(self, headers, now)
-            self.turns.scheduler.note_answer(self, status, found, now)
+            self.turns.scheduler.note_headers(self, status, headers, now)
         if error is not None:
             self.note_error(error)
 
     def note_body(self, status: int, headers: Mapping[str, str] | None, body: bytes) -> None:
         """Take in a body that was read anyway, also after the turn has ended: it may say that we were too fast."""
-        turns = self.turns
         if headers is None or self.state < OPEN or not is_overuse(status, headers, body):
             return
-        if status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None:
-            return
         # It may have been evicted since the turn ended.
-        if turns.sites.get(self.paced.key) is self.paced:
-            now, quotas = turns.now(), self.paced.options["obey_rate_limit_fields"]
-            # Its fields have been counted.
-            found = replace(heard(status, headers, now=now, quotas=quotas), tells_off=True, malformed=0)
-            turns.scheduler.note_answer(self, status, found, now)
+        is_known = self.turns.sites.get(self.paced.key) is self.paced
+        if is_known and not self._is_proxys(status, headers):
+            self.turns.scheduler.note_headers(self, status, headers, self.turns.now(), tells_off=True)
+
+    def _is_proxys(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
+        """Return whether an answer is a proxy's, and says nothing of the site."""
+        return status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None
 
     def note_error(self, error: BaseException) -> bool:
         """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""
@@ -199,10 +203,10 @@ class PageTurn(PacedTurn):
         Raises:
             RobotGateError: as `RobotGate.turn`: the host is given up, or would be tried again after `max_wait`.
         """
-        if self.asked_at is None:
-            self.asked_at = self.began_at
+        if self.wait_began_at is None:
+            self.wait_began_at = self.began_at
             if self.max_wait is not None:
-                self.deadline_at = self.asked_at + self.max_wait
+                self.deadline_at = self.wait_began_at + self.max_wait
         self.end()
         await self._renewed()
 
@@ -213,7 +217,7 @@ class PageTurn(PacedTurn):
             RobotGateError: as `RobotGate.turn`.
         """
         self.end()
-        self.asked_at, self.deadline_at = None, math.inf
+        self.wait_began_at, self.deadline_at = None, math.inf
         self.status = self.price = None
         self.bytes_read = 0
         await self._renewed()
@@ -365,10 +369,10 @@ class Turns:
             as `begin`.
         """
         cache, scheduler, now = self._cache, self.scheduler, self.now()
-        if turn.asked_at is None:
-            turn.asked_at = now
+        if turn.wait_began_at is None:
+            turn.wait_began_at = now
             if turn.max_wait is not None:
-                turn.deadline_at = turn.asked_at + turn.max_wait
+                turn.deadline_at = turn.wait_began_at + turn.max_wait
         try:
             if now < self._redirected_until_at:
                 await self._follow_later(turn, now)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
-import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, Unpack, cast
 
@@ -285,7 +284,7 @@ class HttpxFetcher:
                         return Failure(fault, is_of_proxy=True)
                     body = await _read(response, max_bytes) if response.is_success else b""
                     received = CIMultiDict(response.headers.multi_items())
-                    return answer_of(response.status_code, received, body, now=time.time)
+                    return answer_of(response.status_code, received, body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             fault = None if has_begun or traced is None else traced.fault(error)
             if fault is not None:

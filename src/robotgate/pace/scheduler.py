@@ -13,7 +13,7 @@ import random
 from asyncio import _get_running_loop
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.pace.host import NOT_OWNED, PacedTurn, nested_error
-from robotgate.pace.signals import NOTHING_HEARD
+from robotgate.pace.signals import NOTHING_HEARD, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
 from robotgate.pace.turn import (
     ABANDON,
@@ -41,7 +41,7 @@ from robotgate.pace.turn import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
@@ -536,6 +536,25 @@ class Scheduler:
         return left if left > CLOCK_GRAIN else 0.0
 
     # What came of a request.
+
+    def note_headers(
+        self,
+        turn: PacedTurn,
+        status: int,
+        headers: Mapping[str, str] | None,
+        now: float,
+        *,
+        tells_off: bool = False,
+    ) -> None:
+        """Take in an answer: what its headers say about our speed is read.
+
+        Args:
+            tells_off: whether its body has told us off; its headers were taken in before.
+        """
+        found = heard(status, headers, now=now, quotas=turn.paced.options["obey_rate_limit_fields"])
+        self.note_answer(
+            turn, status, replace(found, tells_off=True, malformed=0) if tells_off else found, now
+        )
 
     def note_answer(self, turn: PacedTurn, status: int, heard: Heard, now: float) -> None:
         """Take in an answer: its status, and what it says about our speed."""

@@ -146,7 +146,7 @@ def heard(status: int, headers: Mapping[str, str] | None, *, now: float, quotas:
     for name, value in headers.items() if headers is not None else ():
         lines.setdefault(name.lower(), []).append(value)
     if lines.keys().isdisjoint(_SPELT):
-        return heard_of(status)
+        return TOLD_OFF if status in TELLING_STATUSES else NOTHING_HEARD
     told, malformed = _quotas(lines, now) if quotas else ([], 0)
     # Each wait that is asked for, and by which field; the longest counts.
     pauses = [(quota.renewed_after, field) for quota, field in told if not quota.left and quota.renewed_after]
@@ -168,14 +168,6 @@ def heard(status: int, headers: Mapping[str, str] | None, *, now: float, quotas:
         field=pause[1] or spacing[1],
         malformed=malformed,
     )
-
-
-def heard_of(status: int, retry_after: float | None = None) -> Heard:
-    """As `heard`, from the seconds of a Retry-After that was read before; None: there was none."""
-    tells_off = status in TELLING_STATUSES
-    if retry_after is None:
-        return TOLD_OFF if tells_off else NOTHING_HEARD
-    return Heard(tells_off=tells_off, pause=retry_after, field="Retry-After")
 
 
 def is_overuse(status: int, headers: Mapping[str, str], body: bytes) -> bool:

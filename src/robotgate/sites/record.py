@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, HOUR, MINUTE, parse_http_date
-from robotgate.pace.signals import MAX_PAUSE
+from robotgate.pace.signals import MAX_PAUSE, retry_after_of
 from robotgate.pace.state import growing
 from robotgate.rules.decode import ENCODED
 from robotgate.rules.grammar import MAX_BYTES
@@ -67,13 +67,13 @@ class Answer:
     """Decoded as Content-Encoding says, at most as many bytes as were asked for."""
     location: str | None = None
     cache_control: str | None = None
-    retry_after: float | None = None
-    """Seconds."""
     etag: str | None = None
     last_modified: str | None = None
     expires: str | None = None
     date: str | None = None
     age: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Names in any case. What they ask of our speed is read: Retry-After, and the quotas of RateLimit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def _lifetime(
     if rule is Lifetime.NOT_KEPT:
         return 0.0
     if rule is Lifetime.RETRY:
-        retry_after = None if response is None else response.retry_after
+        retry_after = None if response is None else retry_after_of(response.headers, now=now)
         return retry_delay(failures, retry_after=retry_after, jitter=jitter)
     if rule is Lifetime.ONE_DAY or response is None:
         return DAY

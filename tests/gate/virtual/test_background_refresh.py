@@ -176,7 +176,7 @@ async def test_retry_after_is_obeyed_before_the_end_as_well() -> None:
     site = Site()
     async with site.gate as gate:
         await gate.allowed(PRIVATE)
-        site.becomes(Answer(status=503, retry_after=2 * HOUR))
+        site.becomes(Answer(status=503, headers={"Retry-After": "7200"}))
         await sleep_until(due := due_at())
         while now() < due + 3 * HOUR:
             assert await gate.allowed(PRIVATE) is False

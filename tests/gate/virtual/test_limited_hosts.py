@@ -108,9 +108,10 @@ async def test_headers_hold_the_whole_host(subtests: pytest.Subtests, *, adaptiv
                 assert gate.host(OTHER).next_allowed_at <= now()
 
 
-async def test_robots_txt_asks_for_a_pause() -> None:
-    """Retry-After holds the host on any status, that of a robots.txt that is there included."""
-    async with make_gate(scripted({SITE: Answer(status=200, retry_after=30.0)})) as gate:
+@pytest.mark.parametrize("headers", [{"Retry-After": "30"}, {"RateLimit": '"default";r=0;t=30'}])
+async def test_robots_txt_asks_for_a_pause(headers: dict[str, str]) -> None:
+    """What asks for a pause holds the host on any status, that of a robots.txt that is there included."""
+    async with make_gate(scripted({SITE: Answer(status=200, headers=headers)})) as gate:
         assert await visit(gate) == 30.0
 
 

@@ -107,8 +107,10 @@ def test_any_location_is_taken(location: str) -> None:
 async def test_robots_txt_is_followed_after_the_pause() -> None:
     """To another host too. A pause that is longer than `max_block` leaves the site closed, as any failure does."""
     answers = {
-        "http://a.example/robots.txt": Answer(status=301, location="http://c.example/r", retry_after=5.0),
-        "http://b.example/robots.txt": Answer(status=301, location="http://c.example/r", retry_after=400.0),
+        f"http://{name}.example/robots.txt": Answer(
+            status=301, location="http://c.example/r", headers={"Retry-After": seconds}
+        )
+        for name, seconds in (("a", "5"), ("b", "400"))
     }
     fetcher = ScriptedFetcher(answers, otherwise=Answer(status=404))
     async with make_gate(fetcher, delay=0) as gate:

@@ -6,7 +6,6 @@ handler as the pages. A session of the gate's own would not know them.
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
@@ -99,7 +98,7 @@ class ScrapyFetcher:
             fault = fault_of_answer(response.status, answered, request.meta.get("proxy"))
             if fault is not None:
                 return Failure(fault, is_of_proxy=True)
-            return answer_of(response.status, answered, response.body, now=time.time)
+            return answer_of(response.status, answered, response.body)
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
             fault = None if request.meta[_READ] else scrapy_fault_of(error, request)
             if fault is not None:
