@@ -94,7 +94,7 @@ def ending(
     answer = Answer(
         status=STATUS_OF[outcome] if status is None else status,
         body=body,
-        retry_after=retry_after,
+        headers={} if retry_after is None else {"Retry-After": f"{retry_after:f}"},
         cache_control=cache_control,
         etag='"v1"',
         last_modified="Sat, 21 Nov 2026 00:00:00 GMT",
