@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
+import math
+from typing import TYPE_CHECKING, Final, Unpack
+
+from tests.paced import now
 
 from robotgate.events import Events
 from robotgate.options import DEFAULTS, HostOptions, Rate
@@ -17,13 +20,9 @@ from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from robotgate.pace.host import Lease
-    from robotgate.pace.spacing import Asked
     from robotgate.pace.state import HostState
 
-Visit: TypeAlias = "asyncio.Task[None]"
-
 HOST: Final = "a.example"
-DAY: Final = 24 * 3600.0
 OPTIONS: Final = DEFAULTS | HostOptions(obey_visit_time=True, adaptive=False)
 
 
@@ -36,17 +35,6 @@ class OwnLease:
     def is_valid(self) -> bool:
         """Return whether it has not ended."""
         return self.valid
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-async def settle() -> None:
-    """Let everything that can run now, run."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def heard_of(status: int, retry_after: float | None = None) -> Heard:
@@ -105,37 +93,21 @@ class Bench:
         name: str = HOST,
         *,
         port: int = 80,
-        host: str = "",
         lease: Lease | None = None,
-        asked: Asked | None = None,
         **given: Unpack[HostOptions],
     ) -> PacedOrigin:
         """An origin, paced with all others of the same host.
 
         Args:
-            host: the pace key; by default the name.
             lease: of a host that is new.
         """
-        key = host or name
-        known = self.scheduler.hosts.get(key)
+        known = self.scheduler.hosts.get(name)
         if known is None:
-            known = self.scheduler.hosts[key] = Host(key, lease=lease)
+            known = self.scheduler.hosts[name] = Host(name, lease=lease)
         paced = PacedOrigin(Origin("http", name, port), known, OPTIONS | given)
-        if asked is not None:
-            paced.asked = asked
         known.origins += (paced,)
         self.scheduler.update_limits(known)
         return paced
-
-    def change(self, paced: PacedOrigin, **given: Unpack[HostOptions]) -> None:
-        """Other options from now on."""
-        paced.options = paced.options | given
-        self.scheduler.update_limits(paced.host)
-
-    def ask(self, paced: PacedOrigin, asked: Asked) -> None:
-        """The origin's robots.txt asks for something else from now on."""
-        paced.asked = asked
-        self.scheduler.update_limits(paced.host)
 
     async def begin(self, turn: PacedTurn) -> None:
         """Have a turn begin, as the gate does it: at once, or when it is granted."""
@@ -146,43 +118,14 @@ class Bench:
                 await scheduler.wait(turn)
 
     async def visit(
-        self,
-        name: str,
-        paced: PacedOrigin,
-        *,
-        takes: float = 0.0,
-        ahead: bool = False,
-        priority: int = 0,
-        max_wait: float | None = None,
-        status: int | None = None,
-        retry_after: float | None = None,
-        outage: str = "",
+        self, name: str, paced: PacedOrigin, *, priority: int = 0, max_wait: float = math.inf
     ) -> None:
-        """Wait for a turn, note its start, and hold it for so long; the answer comes at the end."""
-        turn = PacedTurn(
-            paced,
-            ahead=ahead,
-            priority=priority,
-            deadline_at=float("inf") if max_wait is None else now() + max_wait,
-        )
+        """Wait for a turn, note its start, and end it at once."""
+        turn = PacedTurn(paced, priority=priority, deadline_at=now() + max_wait)
         await self.begin(turn)
         self.starts.append((now(), name))
-        try:
-            await asyncio.sleep(takes)
-            if status is not None:
-                self.scheduler.note_answer(turn, status, heard_of(status, retry_after), self.scheduler.now())
-            if outage:
-                self.scheduler.note_outage(turn, outage)
-        finally:
-            self.scheduler.end(turn, self.scheduler.now())
+        self.scheduler.end(turn, self.scheduler.now())
 
-    def visits(self, paced: PacedOrigin, *names: str, takes: float = 0.0) -> list[Visit]:
+    def visits(self, paced: PacedOrigin, *names: str) -> list[asyncio.Task[None]]:
         """A visitor for each name, in this order."""
-        return [asyncio.create_task(self.visit(name, paced, takes=takes), name=name) for name in names]
-
-    async def open(self, paced: PacedOrigin, *, ahead: bool = False) -> PacedTurn:
-        """A turn that has begun, and ends when the test says so. Its task may ask for others."""
-        turn = PacedTurn(paced, ahead=ahead)
-        await self.begin(turn)
-        turn.holder = None
-        return turn
+        return [asyncio.create_task(self.visit(name, paced)) for name in names]

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.outage_law import GRAIN, OutageLaw
-from tests.pace.bench import OPTIONS, Bench, OwnLease, heard_of, settle
+from tests.pace.bench import OPTIONS, Bench, OwnLease, heard_of
+from tests.waiting import settle
 
 from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateError, StoreError, TooSoonError
 from robotgate.options import HostOptions, Rate, limits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.paced import DAY, OTHER, PAGE, REFUSED, SECURE, SITE, make_gate, now, scripted, sleep_until, visit
 
-from robotgate import GateClosedError, HostUnavailableError
+from robotgate import GateClosedError, HostUnavailableError, NestedTurnError
 from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher
 
@@ -72,6 +72,30 @@ async def test_who_waits_for_a_place_hears_of_a_block() -> None:
             await page
         assert now() == 1.0
         await download
+
+
+async def test_turns_within_one_another() -> None:
+    """With a slot to spare, no deadlock; where only this task could free the place that it waits for, an error."""
+    async with make_gate(concurrency_per_host=2, concurrency=2) as gate:
+        for site in (SITE, OTHER):
+            gate.learn(site, b"")
+        async with gate.turn(PAGE):
+            async with gate.turn(PAGE):
+                assert now() == 1.0
+                with pytest.raises(NestedTurnError, match="concurrency"):
+                    await visit(gate, OTHER)
+            assert await visit(gate, OTHER) == 1.0
+
+
+async def test_ending_twice_is_ending_once() -> None:
+    """The end of its block ends nothing that has ended before."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            turn.end()
+            await asyncio.sleep(5.0)
+        view = gate.host(PAGE)
+        assert (view.last_visit_at, view.visits, view.open_turns) == (0.0, 1, 0)
 
 
 async def test_long_download_is_no_probe() -> None:

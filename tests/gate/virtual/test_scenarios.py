@@ -162,6 +162,13 @@ SPACING: Final = [
         known=asks("Crawl-delay: 3600.5"),
     ),
     Scenario(
+        "one of days as well: no timer of a loop is that long",
+        GateOptions(delay=1.0, max_delay=math.inf),
+        comers("a", "b"),
+        [(0.0, "a"), (3 * DAY, "b")],
+        known=asks(f"Crawl-delay: {3 * DAY:.0f}"),
+    ),
+    Scenario(
         "a Request-rate is so many seconds for each document",
         GateOptions(delay=1.0),
         comers("a", "b", "c"),
