@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 import pytest
@@ -13,6 +15,7 @@ from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Mapping, Sequence
 
     from robotgate import Fetcher, RobotGateError
@@ -105,6 +108,34 @@ async def visits(gate: RobotGate, count: int, url: str = PAGE, *, takes: float =
     return await asyncio.gather(*(visit(gate, url, takes=takes) for _ in range(count)))
 
 
+class Seen:
+    """Visits to several hosts, as these saw them: chance says how long each takes."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.visits: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        """From when to when, by URL."""
+        self._chance = chance
+
+    async def visit(self, gate: RobotGate, url: str, *, max_wait: float | None = None) -> None:
+        """A turn."""
+        async with gate.turn(url, max_wait=max_wait) as turn:
+            began_at = now()
+            await asyncio.sleep(self._chance.choice([0.0, 0.3, 2.0]))
+            self.visits[url].append((began_at, now()))
+            turn.report(status=200)
+
+    def short_gaps(
+        self, delays: Mapping[str, float], *, from_starts: bool = False
+    ) -> list[tuple[str, float]]:
+        """Where a visit came sooner than its host's delay, by default a second, after the one before it."""
+        return [
+            (url, later[0] - earlier[not from_starts])
+            for url, visits in self.visits.items()
+            for earlier, later in pairwise(sorted(visits))
+            if later[0] - earlier[not from_starts] < delays.get(url, 1.0) - 1e-6
+        ]
+
+
 async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
     """A request that finds the host unreachable; its start."""
     return await visit(gate, url, takes=takes, error=REFUSED)
@@ -141,10 +172,10 @@ async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
     return seen
 
 
-def listen(gate: RobotGate) -> list[Event]:
-    """Everything that happens from now on."""
+def listen(gate: RobotGate, *kinds: type[Event]) -> list[Event]:
+    """Everything that happens from now on, or all of some kinds."""
     heard: list[Event] = []
-    gate.subscribe(heard.append)
+    gate.subscribe(heard.append, *kinds)
     return heard
 
 

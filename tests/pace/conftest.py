@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.gate.virtual.conftest import pending_timers, pytest_asyncio_loop_factories
+from tests.gate.virtual.conftest import few_objects, pending_timers, pytest_asyncio_loop_factories
 
-__all__ = ["pending_timers", "pytest_asyncio_loop_factories"]
+__all__ = ["few_objects", "pending_timers", "pytest_asyncio_loop_factories"]

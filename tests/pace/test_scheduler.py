@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import pytest
 from tests.pace.bench import Bench, OwnLease
 from tests.paced import now
 from tests.waiting import settle
@@ -47,6 +48,7 @@ async def test_late_turns_hold_back_no_turn_of_another_origin() -> None:
     assert bench.starts == [(5.0, "patient")]
 
 
+@pytest.mark.usefixtures("few_objects")
 async def test_turns_that_are_over_are_not_kept() -> None:
     """One patient waiter does not keep every later turn, with its origin, in memory."""
     bench = Bench()
@@ -62,6 +64,7 @@ async def test_turns_that_are_over_are_not_kept() -> None:
     await asyncio.gather(patient, return_exceptions=True)
 
 
+@pytest.mark.usefixtures("few_objects")
 async def test_host_with_many_waiters_is_kept_in_order_once() -> None:
     """Neither the order of hosts nor the queue for permits grows with the waiters of a host."""
     bench = Bench(concurrency=1)

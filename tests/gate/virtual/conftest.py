@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, TypeVarTuple
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from robotgate.testing.clock import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextvars import Context
 
 Ts = TypeVarTuple("Ts")
@@ -47,6 +48,15 @@ class CountingLoop(VirtualTimeLoop):
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop of the tests beside this file, and of no others."""
     return {"virtual": CountingLoop}
+
+
+@pytest.fixture
+def few_objects() -> Iterator[None]:
+    """Leave out what exists before the test: other tests of the process leave many objects, and each count is slow."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

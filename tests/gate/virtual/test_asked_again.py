@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.gate.virtual.site import CLOSED, DEAD, OPEN, PRIVATE, UNCHANGED, Site
-from tests.paced import DAY, MINUTE, PAGE, SITE, now, visit
+from tests.paced import DAY, MINUTE, PAGE, SITE, now
 from tests.waiting import settle
 
 from robotgate import HostOverride, HostUnavailableError, NestedTurnError, Origin
@@ -57,17 +57,6 @@ async def test_failure_leaves_a_fresh_copy() -> None:
     assert not verdict.stale
     assert not verdict.allowed
     assert await site.store.load_record(Origin.of(SITE)) == after
-
-
-async def test_it_comes_in_the_hosts_turn_and_ahead_of_pages() -> None:
-    """The host's delay holds for it; the page that waited already goes after it."""
-    site = Site(delay=10.0)
-    async with site.gate as gate:
-        await visit(gate)
-        page = asyncio.create_task(visit(gate))
-        await settle()
-        record = await gate.refresh(PAGE)
-        assert (record.checked_at, await page) == (20.0, 30.0)
 
 
 async def test_whoever_asks_meanwhile_is_answered_by_what_is_known() -> None:

@@ -14,7 +14,7 @@ from tests.paced import DAY, HOUR, MINUTE, SITE, kinds, listen, make_gate, now, 
 from tests.paced import visit as visited_at
 from tests.waiting import settle
 
-from robotgate import DisallowedError, HostOverride, MemoryStore, Origin, RobotGate, StoreError
+from robotgate import HostOverride, MemoryStore, Origin, RobotGate, StoreError
 from robotgate.events import RobotsFetched
 from robotgate.sites import Answer, Failure, Outcome, RobotsRecord
 from robotgate.sites.site import refresh_at
@@ -385,21 +385,6 @@ async def test_mistake_in_a_fetcher_is_told_to_the_loop() -> None:
         assert await gate.allowed(PRIVATE) is False
         await settle()
     assert [context["exception"] for context in complaints] == [mistake]
-
-
-async def test_page_that_waits_is_judged_by_the_new_rules() -> None:
-    """Rules that come while a page waits for its turn bind it when it comes."""
-    site = Site(OPEN, delay=10.0)
-    async with site.gate as gate:
-        await gate.allowed(PRIVATE)
-        site.becomes(CLOSED)
-        await sleep_until(due := due_at())
-        first = asyncio.create_task(visited_at(gate, PRIVATE))
-        await settle()
-        with pytest.raises(DisallowedError):
-            await visited_at(gate, PRIVATE)
-        assert (await first, now()) == (due, due + 20.0)
-    assert site.asked_at == [0.0, due + 10.0]
 
 
 def test_question_from_outside_of_the_loop_is_answered() -> None:

@@ -28,7 +28,6 @@ from tests.paced import (
     visit,
     visits,
 )
-from tests.waiting import settle
 
 from robotgate import HostUnavailableError
 from robotgate.sites import Failure
@@ -67,17 +66,6 @@ async def test_waiting_turns_are_refused_when_the_host_is_given_up() -> None:
         await sleep_until(await retry_at(gate))
         assert await visit(gate, status=200) == now()
         assert await visit(gate) == now()
-
-
-async def test_pause_over_max_block_is_not_waited_for() -> None:
-    """Nor is any, where that is 0."""
-    for max_block, failures in ((0.0, 1), (3.0, 3)):
-        async with make_gate(max_block=max_block) as gate:
-            gate.learn(SITE, b"")
-            tried = [asyncio.create_task(fail(gate)) for _ in range(failures)]
-            await settle()
-            await refusal(visit(gate), HostUnavailableError)
-            assert await tried[-1] == now()
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), aiohttp.ServerDisconnectedError()])
@@ -199,34 +187,3 @@ async def test_robots_txt_is_the_probe_where_it_has_to_be_read() -> None:
     ((asked_at, asked_for),) = fetcher.requests
     assert asked_for == ROBOTS
     assert asked_at == pytest.approx(back_at)
-
-
-async def test_outage_outlives_the_lane() -> None:
-    """An idle lane is dropped; that the origin was down is not forgotten with it."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        for _ in range(7):
-            await fail(gate)
-            await sleep_until(await retry_at(gate))
-        await fail(gate)
-        await asyncio.sleep(60.0)
-        assert await retry_at(gate) - now() > 60.0
-
-
-@pytest.mark.parametrize("ending", ["cancelled", "silent", "other error"])
-async def test_probe_that_tells_nothing_leaves_the_next_to_try(ending: str) -> None:
-    """One after the other, the usual delay apart, until one tells."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        await fail(gate)
-        await sleep_until(await retry_at(gate))
-        probe_at = now()
-        error = ValueError() if ending == "other error" else None
-        probe = asyncio.create_task(visit(gate, takes=3.0, error=error))
-        others = [asyncio.create_task(visit(gate, takes=1.0, status=200)) for _ in range(3)]
-        await asyncio.sleep(2.0)
-        if ending == "cancelled":
-            probe.cancel()
-        starts = [at - probe_at for at in await asyncio.gather(*others)]
-        first = 3.0 if ending == "cancelled" else 4.0
-        assert starts == pytest.approx([first, first + 2.0, first + 4.0], abs=1e-6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.failing import FailingStore
 from tests.paced import (
     PAGE,
     REFUSED,
@@ -28,7 +27,6 @@ from robotgate import (
     HostUnavailableError,
     NestedTurnError,
     Origin,
-    StoreError,
     TooSoonError,
 )
 from robotgate.events import (
@@ -36,7 +34,6 @@ from robotgate.events import (
     HostBlocked,
     HostRecovered,
     RobotsFetched,
-    StoreLost,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -208,23 +205,6 @@ async def test_robots_txt_that_cannot_be_reached() -> None:
         None,
         "it refuses connections",
     )
-
-
-async def test_store_that_fails() -> None:
-    """What was fetched is told of, then that it could not be kept, then who went without a turn for it."""
-    async with make_gate(store=FailingStore("save_record")) as gate:
-        heard = listen(gate)
-        error, _ = await refusal(visit(gate), StoreError)
-        await visit(gate)
-        await settle()
-    assert isinstance(error, StoreError)
-    assert heard == [
-        fetched(at=0.0),
-        StoreLost(at=0.0, error=error),
-        TurnRefused(at=0.0, url=PAGE, host="a.example", error=error),
-        TurnBegan(at=1.0, url=PAGE, host="a.example", waited=1.0),
-        ended(at=1.0, elapsed=0.0),
-    ]
 
 
 async def test_rules_that_expire_leave_no_turn_half_told() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from contextlib import suppress
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,10 @@ from tests.paced import (
     PAGE,
     ROBOTS,
     SITE,
+    Seen,
     asks,
     everywhere,
+    kinds,
     listen,
     make_gate,
     now,
@@ -32,7 +35,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import DisallowedError, GateClosedError, HostUnavailableError, StoreError, TooSoonError
+from robotgate import GateClosedError, HostUnavailableError, StoreError, TooSoonError
 from robotgate.events import HostBlocked, StoreLost, StoreRecovered
 
 if TYPE_CHECKING:
@@ -151,8 +154,7 @@ async def test_turns_are_refused_while_nothing_can_be_saved(concurrency: int) ->
         await visit(gate)
         await visit(gate, OTHER)
         await asyncio.sleep(5.0)
-        heard: list[object] = []
-        gate.subscribe(heard.append, StoreLost, StoreRecovered)
+        heard = listen(gate, StoreLost, StoreRecovered)
         store.fails = {"save_hosts"}
         first, *waiting = (asyncio.create_task(visit(gate, takes=2.0)) for _ in range(5))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
@@ -171,7 +173,7 @@ async def test_turns_are_refused_while_nothing_can_be_saved(concurrency: int) ->
         await asyncio.sleep(2 * BATCH)
         assert await visit(gate) == ended_at + 0.1 + 2 * BATCH
         await is_as_ever(gate)
-    assert [type(event) for event in heard] == [StoreLost, StoreRecovered]
+    assert kinds(heard) == ["StoreLost", "StoreRecovered"]
 
 
 async def test_store_that_fails_once_is_tried_again() -> None:
@@ -195,8 +197,7 @@ async def test_block_is_heeded_though_the_store_fails() -> None:
     store = FailingStore()
     async with make_gate(store=store) as gate, asyncio.timeout(3000.0):
         await visit(gate)
-        heard: list[object] = []
-        gate.subscribe(heard.append, HostBlocked)
+        heard = listen(gate, HostBlocked)
         async with gate.turn(PAGE) as turn:
             store.fails = {"save_hosts"}
             turn.report(status=503, headers={"Retry-After": "1000"})
@@ -251,7 +252,7 @@ async def test_loss_is_told_once() -> None:
     store = FailingStore()
     async with make_gate(store=store) as gate:
         await visit(gate)
-        heard = listen(gate)
+        heard = listen(gate, StoreLost, StoreRecovered)
         for _ in range(2):
             store.fails = {"save_record", "save_hosts"}
             for number in range(5):
@@ -262,16 +263,14 @@ async def test_loss_is_told_once() -> None:
             await asyncio.sleep(2 * BATCH)
             gate.learn(OTHER, b"")
             await asyncio.sleep(2 * BATCH)
-    news = [type(event) for event in heard if isinstance(event, StoreLost | StoreRecovered)]
-    assert news == [StoreLost, StoreRecovered] * 2
+    assert kinds(heard) == ["StoreLost", "StoreRecovered"] * 2
 
 
 async def test_store_that_can_be_read_may_be_full() -> None:
     """Records that can be loaded again say nothing of what cannot be saved."""
     store = FailingStore("load_record", "save_record")
     async with make_gate(store=store) as gate:
-        heard: list[object] = []
-        gate.subscribe(heard.append, StoreLost, StoreRecovered)
+        heard = listen(gate, StoreLost, StoreRecovered)
         gate.learn(OTHER, b"")
         with pytest.raises(StoreError):
             await gate.robots(PAGE)
@@ -279,11 +278,11 @@ async def test_store_that_can_be_read_may_be_full() -> None:
         with pytest.raises(StoreError):
             await gate.robots(PAGE)
         await settle()
-        assert [type(event) for event in heard] == [StoreLost]
+        assert kinds(heard) == ["StoreLost"]
         store.recover()
         await gate.refresh(PAGE)
         await settle()
-    assert [type(event) for event in heard] == [StoreLost, StoreRecovered]
+    assert kinds(heard) == ["StoreLost", "StoreRecovered"]
 
 
 @pytest.mark.parametrize("duty", LOADING)
@@ -403,17 +402,11 @@ async def test_no_wait_is_shortened_whatever_fails(seed: int) -> None:
     fetcher = scripted(
         {hosts[0]: asks("Crawl-delay: 3"), hosts[1]: asks("Disallow: /no")}, latency=chance.choice([0.0, 0.3])
     )
-    seen: dict[str, list[tuple[float, float]]] = {host: [] for host in hosts}
+    seen = Seen(chance)
 
     async def come(gate: RobotGate, host: str) -> None:
-        try:
-            async with gate.turn(f"{host}/page", max_wait=chance.choice([None, None, 4.0])) as turn:
-                began_at = now()
-                await asyncio.sleep(chance.choice([0.0, 0.5, 2.0]))
-                seen[host].append((began_at, now()))
-                turn.report(status=200)
-        except (StoreError, TooSoonError, HostUnavailableError, DisallowedError):
-            return
+        with suppress(StoreError, TooSoonError, HostUnavailableError):
+            await seen.visit(gate, host, max_wait=chance.choice([None, None, 4.0]))
 
     async with (
         make_gate(
@@ -439,11 +432,6 @@ async def test_no_wait_is_shortened_whatever_fails(seed: int) -> None:
         await asyncio.gather(*tasks)
         await asyncio.sleep(2 * BATCH)
         for host in hosts:
-            starts = await asyncio.gather(*(visit(gate, f"{host}/page", takes=0.5) for _ in range(4)))
-            delay = 3.0 if host == hosts[0] else 1.0
-            seen[host] += [(start, start + 0.5) for start in starts]
-            visited = sorted(seen[host])
-            for earlier, later in pairwise(visited):
-                gap = later[0] - (earlier[1] if slots == 1 else earlier[0])
-                assert gap >= delay - 1e-6, (host, earlier, later)
-            assert gate.host(f"{host}/page").open_turns == 0
+            await asyncio.gather(*(seen.visit(gate, host) for _ in range(4)))
+            assert gate.host(host).open_turns == 0
+    assert seen.short_gaps({hosts[0]: 3.0}, from_starts=slots > 1) == []

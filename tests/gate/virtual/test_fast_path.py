@@ -9,16 +9,13 @@ import pytest
 from tests.paced import (
     DAY,
     HOUR,
-    MINUTE,
     PAGE,
     ROBOTS,
     SITE,
-    asks,
     everywhere,
     make_gate,
     now,
     refusal,
-    scripted,
     sleep_until,
     visit,
 )
@@ -33,23 +30,7 @@ if TYPE_CHECKING:
     from robotgate.sites import Failure
 
 HOST = "a.example"
-OPENS_AT = 6 * HOUR
-CLOSES_AT = 8 * HOUR + 46 * MINUTE
 UNASKING = b"User-agent: *\nDisallow: /private\n"
-
-
-async def test_no_visit_outside_the_hours() -> None:
-    """A host that was visited a second before it closes is not when it has closed, though no delay is between."""
-    fetcher = scripted({SITE: asks("Visit-time: 0600-0845")})
-    async with make_gate(fetcher, delay=0.0, obey_visit_time=True) as gate:
-        await gate.allowed(PAGE)
-        await sleep_until(CLOSES_AT - 1)
-        assert await visit(gate) == CLOSES_AT - 1
-        assert await visit(gate) == CLOSES_AT - 1
-        await sleep_until(CLOSES_AT)
-        error, at = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert (at, at + error.retry_after) == (CLOSES_AT, DAY + OPENS_AT)
 
 
 async def test_stale_rules_are_asked_for_again() -> None:

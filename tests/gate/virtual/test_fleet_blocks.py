@@ -21,8 +21,7 @@ async def test_block_of_another_gate_is_heeded() -> None:
     store = MemoryStore()
     async with make_gate(store=store) as gate, make_gate(store=store) as other:
         gate.learn(SITE, b"")
-        heard: list[object] = []
-        gate.subscribe(heard.append, HostBlocked, HostRecovered)
+        heard = listen(gate, HostBlocked, HostRecovered)
         holding = asyncio.create_task(visit(gate, takes=50.0))
         waiting = asyncio.create_task(visit(gate))
         await asyncio.sleep(10.0)

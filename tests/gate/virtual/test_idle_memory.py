@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,21 +17,12 @@ from robotgate.sites import Answer, Failure
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from robotgate import RobotGate
 
 RULES = asks("Disallow: /private/*/a\nAllow: /private/b")
 IDLE = 3 * COOL_DOWN_DELAY
-
-
-@pytest.fixture(autouse=True)
-def _few_objects() -> Iterator[None]:
-    """Leave out what exists before the test: other tests of the process leave many objects, and each count is slow."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def tables() -> int:
@@ -48,6 +38,7 @@ USES: Final[dict[str, Callable[[RobotGate], Awaitable[object]]]] = {
 }
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 async def test_tables_that_a_later_question_built_are_dropped_too(
     use: Callable[[RobotGate], Awaitable[object]],
@@ -64,6 +55,7 @@ async def test_tables_that_a_later_question_built_are_dropped_too(
             assert tables() == before
 
 
+@pytest.mark.usefixtures("few_objects")
 async def test_view_of_a_host_keeps_no_tables() -> None:
     """A page that shows all hosts would else build the tables of all."""
     before = tables()
@@ -100,12 +92,3 @@ async def test_stale_rules_hold_although_they_were_dropped() -> None:
         assert gate.allowed_nowait(f"{SITE}/private/1/a") is None
         assert not await gate.allowed(f"{SITE}/private/1/a")
         assert (await gate.check(f"{SITE}/private/1/a")).stale
-
-
-async def test_task_that_holds_the_turn_is_told_by_dropped_rules() -> None:
-    """It cannot have robots.txt requested, which would take a turn of the same host."""
-    async with make_gate(scripted({SITE: RULES}), max_delay=math.inf) as gate:
-        await gate.allowed(PAGE)
-        async with gate.turn(PAGE):
-            await asyncio.sleep(2 * 24 * 3600.0)
-            assert not await gate.allowed(f"{SITE}/private/1/a")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from itertools import pairwise
 
 import pytest
 from tests.failing import LEASE, LosableStore
@@ -12,6 +11,7 @@ from tests.paced import (
     OTHER,
     PAGE,
     SITE,
+    Seen,
     asks,
     kinds,
     listen,
@@ -24,7 +24,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import GateClosedError, RobotGate, StoreError, TooSoonError
+from robotgate import GateClosedError, StoreError, TooSoonError
 from robotgate.events import StoreLost, StoreRecovered
 
 ERROR = StoreError("the server is gone: start it")
@@ -70,8 +70,7 @@ async def test_calls_that_fail_meanwhile_are_no_other_loss() -> None:
     store = LosableStore()
     async with make_gate(store=store) as gate:
         await visit(gate)
-        heard: list[object] = []
-        gate.subscribe(heard.append, StoreLost, StoreRecovered)
+        heard = listen(gate, StoreLost, StoreRecovered)
         store.fails = {"save_record"}
         gate.learn(OTHER, b"")
         await settle()
@@ -79,11 +78,11 @@ async def test_calls_that_fail_meanwhile_are_no_other_loss() -> None:
         gate.learn(OTHER, b"")
         await visit(gate)
         await asyncio.sleep(5.0)
-        assert [type(event) for event in heard] == [StoreLost]
+        assert kinds(heard) == ["StoreLost"]
         store.find()
         await asyncio.sleep(5.0)
         await visit(gate)
-    assert [type(event) for event in heard] == [StoreLost, StoreRecovered]
+    assert kinds(heard) == ["StoreLost", "StoreRecovered"]
 
 
 async def test_granted_hosts_go_on_for_a_lease() -> None:
@@ -186,14 +185,7 @@ async def test_no_gap_is_short_whenever_the_store_is_lost(seed: int) -> None:
     """Lost again and again, for longer or shorter than a lease, before two gates that want the same hosts."""
     chance = random.Random(seed)
     store = LosableStore()
-    seen: dict[str, list[tuple[float, float]]] = {PAGE: [], OTHER: []}
-
-    async def come(gate: RobotGate, url: str) -> None:
-        async with gate.turn(url):
-            began_at = now()
-            await asyncio.sleep(chance.choice([0.0, 0.3, 2.0]))
-            seen[url].append((began_at, now()))
-
+    seen = Seen(chance)
     async with (
         make_gate(store=store) as one,
         make_gate(store=store, max_hosts=chance.choice([1, 100])) as two,
@@ -206,14 +198,13 @@ async def test_no_gap_is_short_whenever_the_store_is_lost(seed: int) -> None:
                 store.lose(ERROR)
             elif chance.random() < 0.4:
                 store.find()
-            coming.append(asyncio.create_task(come(chance.choice([one, two]), chance.choice([PAGE, OTHER]))))
+            gate, url = chance.choice([one, two]), chance.choice([PAGE, OTHER])
+            coming.append(asyncio.create_task(seen.visit(gate, url)))
         store.find()
         await asyncio.sleep(1.0)
         await asyncio.gather(*coming, return_exceptions=True)
         assert {type(task.exception()) for task in coming} <= {type(None), StoreError}
-        for url in seen:
-            await come(one, url)
-            await come(two, url)
-    for visited in seen.values():
-        for (_, ended_at), (began_at, _) in pairwise(sorted(visited)):
-            assert began_at - ended_at >= 1.0 - 1e-6
+        for url in (PAGE, OTHER):
+            await seen.visit(one, url)
+            await seen.visit(two, url)
+    assert seen.short_gaps({}) == []

@@ -59,23 +59,6 @@ async def test_block_that_comes_while_one_waits() -> None:
         assert await asyncio.gather(*waiting) == [0.0, 100.0, 101.0]
 
 
-async def test_told_at_once_by_those_ahead() -> None:
-    """Ten go before, each a second after the other at best."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        ahead = [asyncio.create_task(visit(gate)) for _ in range(11)]
-        await settle()
-        assert await too_soon(gate, 10.5) == (0.0, 11.0)
-        assert await too_soon(gate, 10.5, priority=-1) == (0.0, 11.0)
-        in_time = asyncio.create_task(visit(gate, max_wait=11.0))
-        urgent = asyncio.create_task(visit(gate, max_wait=1.0, priority=1))
-        assert await urgent == 1.0
-        # Whoever has priority may make others late who were in time.
-        error, at = await refusal(in_time, TooSoonError)
-        assert (at, type(error)) == (11.0, TooSoonError)
-        assert await asyncio.gather(*ahead) == [0.0, *(2.0 + number for number in range(10))]
-
-
 async def test_those_ahead_of_another_origin_count() -> None:
     """They share a pace; a turn that has to wait for its origin's own hours does not count."""
     fetcher = scripted({SITE: asks("Visit-time: 0600-0700")})

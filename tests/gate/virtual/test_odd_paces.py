@@ -64,7 +64,7 @@ class ShiftedClock:
 async def test_todays_date_makes_no_gap_short(text: str, delay: float, spacing: float) -> None:
     """Nor any more than a little late, nor does the lane look at the clock again and again."""
     async with make_gate(scripted({SITE: text}), delay=delay, clock=ShiftedClock(TODAY)) as gate:
-        starts = await visits(gate, 300)
+        starts = await visits(gate, 100)
     gaps = [later - sooner for sooner, later in pairwise(starts)]
     assert min(gaps) >= spacing - 2e-6
     assert max(gaps) <= spacing + 0.002

@@ -16,7 +16,6 @@ from tests.paced import (
     asks,
     listen,
     make_gate,
-    now,
     refusal,
     scripted,
     together,
@@ -25,7 +24,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import GateClosedError, HostUnavailableError, MemoryStore, OptionError, TooSoonError
+from robotgate import GateClosedError, HostUnavailableError, MemoryStore, OptionError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.sites import Answer
 
@@ -67,21 +66,6 @@ async def test_instant_that_has_passed_is_refused(*, is_blocked: bool) -> None:
             with pytest.raises(OptionError, match=r"until=.* has passed.*unblock"):
                 gate.block(HOST, until)
         assert await visit(gate) == (100.0 if is_blocked else 60.0)
-
-
-async def test_open_turns_are_not_broken_off() -> None:
-    """An open turn goes on; the next is refused."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        holding = asyncio.create_task(visit(gate, takes=50.0))
-        await settle()
-        gate.block(HOST)
-        error, _ = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert (error.retry_after, "the operator blocks it" in error.cause) == (math.inf, True)
-        assert "inf" not in str(error)
-        assert await holding == 0.0
-        assert now() == 50.0
 
 
 async def test_block_for_longer_and_for_shorter() -> None:
@@ -158,16 +142,6 @@ async def test_redirect_of_robots_txt_to_a_blocked_host() -> None:
         gate.unblock("b.example")
         assert await gate.allowed(PAGE)
     assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS, "http://b.example/robots.txt"]
-
-
-async def test_block_longer_than_max_wait() -> None:
-    """Within `max_block`: refused at once, with what is left of it."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        gate.block(HOST, 100.0)
-        error, at = await refusal(visit(gate, max_wait=99.0), TooSoonError)
-        assert isinstance(error, TooSoonError)
-        assert (at, error.retry_after) == (0.0, 100.0)
 
 
 async def test_events() -> None:

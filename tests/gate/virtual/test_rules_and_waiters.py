@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 
 import pytest
 from tests.paced import HOUR, PAGE, ROBOTS, SECURE, SITE, asks, everywhere, make_gate, now, scripted, visit
 from tests.waiting import settle
 
-from robotgate import DisallowedError, NestedTurnError, RobotGate, TooSoonError
+from robotgate import DisallowedError, RobotGate, TooSoonError
 from robotgate.events import RobotsFetched
 
 SECURE_ROBOTS = "https://a.example/robots.txt"
@@ -37,27 +36,6 @@ async def test_rules_learnt_meanwhile_bind_only_what_they_name() -> None:
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert [isinstance(outcome, DisallowedError) for outcome in outcomes] == [False, True, False, True, False]
     assert order == ["/one", "/three", "/five"]
-
-
-async def test_rules_that_expire_meanwhile_are_asked_for_once() -> None:
-    """Then who waited goes on in the old order, and starts stay a delay apart."""
-    fetcher = everywhere(PRIVATE, latency=0.25)
-    starts: list[tuple[float, int]] = []
-
-    async def go(gate: RobotGate, number: int) -> None:
-        async with gate.turn(f"{SITE}/{number}"):
-            starts.append((now(), number))
-
-    async with make_gate(fetcher) as gate:
-        gate.learn(SITE, b"", fresh_until=2.5)
-        await asyncio.gather(*(go(gate, number) for number in range(8)))
-    assert [url for _, url in fetcher.requests] == [ROBOTS]
-    assert [number for _, number in starts] == list(range(8))
-    assert [at for at, _ in starts[:3]] == [0.0, 1.0, 2.0]
-    asked_at = fetcher.requests[0][0]
-    instants = sorted([asked_at, *(at for at, _ in starts)])
-    assert all(later - sooner >= 1.0 for sooner, later in pairwise(instants))
-    assert 2.5 <= asked_at < starts[3][0]
 
 
 async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -> None:
@@ -165,13 +143,3 @@ async def test_rules_that_expired_answer_within_ones_own_turn() -> None:
         await asyncio.sleep(HOUR)
         assert await gate.allowed(f"{SITE}/private") is False
     assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS]
-
-
-async def test_rules_that_are_not_known_within_ones_own_turn_are_an_error() -> None:
-    """The host's other scheme, of which nothing is known, cannot be asked before the turn has ended."""
-    async with make_gate(scripted()) as gate:
-        async with gate.turn(PAGE):
-            for ask in (gate.allowed, gate.check, gate.sitemaps):
-                with pytest.raises(NestedTurnError):
-                    await ask(SECURE)
-        assert await gate.allowed(SECURE)

@@ -15,6 +15,7 @@ from tests.paced import (
     PAGE,
     SECURE,
     SITE,
+    Seen,
     asks,
     everywhere,
     make_gate,
@@ -226,13 +227,7 @@ async def test_no_gap_is_short_whoever_comes(seed: int) -> None:
     chance = random.Random(seed)
     store = MemoryStore()
     urls = [PAGE, OTHER, THIRD]
-    seen: dict[str, list[tuple[float, float]]] = {url: [] for url in urls}
-
-    async def come(gate: RobotGate, url: str) -> None:
-        async with gate.turn(url):
-            began_at = now()
-            await asyncio.sleep(chance.choice([0.0, 0.3, 2.0]))
-            seen[url].append((began_at, now()))
+    seen = Seen(chance)
 
     async def crawl(begins_at: float) -> None:
         await sleep_until(begins_at)
@@ -246,7 +241,7 @@ async def test_no_gap_is_short_whoever_comes(seed: int) -> None:
             coming = []
             for _ in range(chance.randint(5, 30)):
                 await asyncio.sleep(chance.choice([0.0, 0.0, 0.4, 3.0]))
-                task = asyncio.create_task(come(gate, chance.choice(urls)))
+                task = asyncio.create_task(seen.visit(gate, chance.choice(urls)))
                 coming.append(task)
                 if chance.random() < 0.2:
                     await asyncio.sleep(chance.choice([0.0, 0.5]))
@@ -256,6 +251,5 @@ async def test_no_gap_is_short_whoever_comes(seed: int) -> None:
 
     async with asyncio.timeout(2000.0):
         await asyncio.gather(*(crawl(chance.choice([0.0, 0.0, 5.0, 30.0])) for _ in range(4)))
-    for visited in seen.values():
-        for (_, ended_at), (began_at, _) in pairwise(sorted(visited)):
-            assert began_at - ended_at >= 1.0 - 1e-6
+    assert set(seen.visits) == set(urls)
+    assert seen.short_gaps({}) == []

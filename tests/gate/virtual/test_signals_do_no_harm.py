@@ -47,6 +47,7 @@ def kept() -> int:
     return sum(str(type(each).__module__).startswith("robotgate") for each in gc.get_objects())
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("adaptive", [False, True])
 async def test_hostile_host_stops_no_other(
     pending_timers: Callable[[], int], caplog: pytest.LogCaptureFixture, *, adaptive: bool

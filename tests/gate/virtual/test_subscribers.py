@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-from tests.paced import PAGE, SITE, asks, kinds, listen, make_gate, scripted, visit
+from tests.paced import SITE, kinds, listen, make_gate, visit
 
-from robotgate import OptionError
 from robotgate.events import Event, TurnBegan
-
-
-async def test_meter_is_called_with_each_page() -> None:
-    """Within the request, with its turn and the seconds it took; not with a robots.txt, nor after its end."""
-    counted: list[tuple[int | None, float]] = []
-    async with make_gate(scripted({SITE: asks("Disallow: /private")}, latency=0.25)) as gate:
-        remove = gate._meter(lambda turn, elapsed: counted.append((turn.status, elapsed)))
-        async with gate.turn(PAGE) as turn:
-            turn.report(404)
-            await asyncio.sleep(2)
-        assert counted == [(404, 2.0)]
-        remove()
-        remove()
-        await visit(gate)
-        assert len(counted) == 1
-        with pytest.raises(OptionError, match="count"):
-            gate._meter(asyncio.sleep)  # type: ignore[arg-type]
 
 
 async def test_subscribing_before_the_gate_is_open() -> None:
