@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from tests.offline import DOORS
 
-from robotgate.demo.command import DEFAULT_PORT, request_line
+from robotgate.cli.demo import DEFAULT_PORT, request_line
 from robotgate.demo.servers import SiteServer
 from robotgate.demo.sites import draw_plan
 

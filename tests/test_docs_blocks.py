@@ -26,7 +26,7 @@ import pytest
 from tests.documents import ANY_FENCE, FENCE, PAGES, Block, blocks_of, is_ours, is_there, name_of
 from tests.offline_web import offline_web
 
-from robotgate.demo.command import DEFAULT_PORT, greeting
+from robotgate.cli.demo import DEFAULT_PORT, greeting
 from robotgate.demo.sites import draw_plan
 
 if TYPE_CHECKING:

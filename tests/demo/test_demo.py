@@ -18,7 +18,7 @@ from tests.demo.conftest import run_demo, start_demo
 from tests.terminal import shown_on_terminal
 from tests.test_readme import README, ROOT, blocks
 
-from robotgate.demo.command import demo
+from robotgate.cli.demo import demo
 from robotgate.demo.sites import draw_plan
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from rich.console import Console
 
-from robotgate.demo.command import conclude
+from robotgate.cli.demo import conclude
+from robotgate.cli.output import Screen
 from robotgate.demo.crawl import CONTACT, Run
 from robotgate.demo.judge import judge
 from robotgate.demo.servers import Visit, agent_of, worker_of
@@ -218,7 +218,7 @@ def test_requests_are_counted_by_worker() -> None:
 
 def _report(visits: Log, *, width: int) -> tuple[int, str]:
     """The exit status, and what a terminal of so many columns shows."""
-    screen = io.StringIO()
-    run = Run(plan=PLAN, visits=tuple(visits), worst_lag=0.0, elapsed=1.0)
-    status = conclude(run, Console(file=screen, width=width, force_terminal=True, color_system=None))
-    return status, screen.getvalue()
+    screen, printed = Screen(), io.StringIO()
+    screen.file, screen.width, screen.folds = printed, width, True
+    status = conclude(Run(plan=PLAN, visits=tuple(visits), worst_lag=0.0, elapsed=1.0), screen)
+    return status, printed.getvalue()

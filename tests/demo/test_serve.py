@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from tests.demo.conftest import start_demo
 
 from robotgate import DisallowedError, RobotGate
-from robotgate.demo.command import demo
+from robotgate.cli.demo import demo
 from robotgate.demo.servers import LOOPBACK, SECRET, SiteServer, listening
 from robotgate.demo.sites import EXAMPLES, Site, draw_plan
 from robotgate.signing import Ed25519Signer, SigningKey

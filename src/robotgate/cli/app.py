@@ -10,17 +10,9 @@ import click
 from robotgate import __version__
 from robotgate.cli.output import printable_errors
 
-MODULES: Final = {
-    "cache": "robotgate.cli.cache",
-    "check": "robotgate.cli.check",
-    "demo": "robotgate.demo.command",
-    "directory": "robotgate.cli.signing",
-    "fetch": "robotgate.cli.fetch",
-    "keygen": "robotgate.cli.signing",
-    "lint": "robotgate.cli.lint",
-    "why": "robotgate.cli.why",
-}
-"""The modules of the commands. Each is imported when its command is named: together they take as long as a start."""
+COMMANDS: Final = ("cache", "check", "demo", "directory", "fetch", "keygen", "lint", "why")
+_MODULES: Final = {"directory": "signing", "keygen": "signing"}
+"""Those of commands that have no module of their name."""
 
 
 class Program(click.Group):
@@ -40,13 +32,14 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return list(MODULES)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        if cmd_name not in MODULES:
+        """Import a command, only when it is named: all together take as long as a start."""
+        if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(MODULES[cmd_name]), cmd_name)
+        module = import_module(f"robotgate.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
 

@@ -14,8 +14,9 @@ from base64 import b64decode, b64encode
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -35,17 +36,15 @@ from robotgate.sites.record import newer, whole_lines
 from robotgate.sites.site import ruling_of
 from robotgate.sites.status_table import MAX_SKEW, STATUS_TABLE
 from robotgate.stores import codec
+from robotgate.stores.base import in_pages
 from robotgate.stores.codec import MAX_LINE_BYTES, FieldError, quoted, take, text_value
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from robotgate.stores import HostState
     from robotgate.stores.base import Catalogue, OwnStore
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (11, 7, 9, 6, 13)
@@ -61,8 +60,6 @@ _MAX_SITEMAPS: Final = 5
 _DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
 VERSION: Final = 1
 """Of the format of lines; another set of fields is another version."""
-BATCH: Final = 500
-"""Entries of a store that are loaded at a time."""
 MAX_COMPLAINTS: Final = 100
 """Refused lines that are reported one by one; the others are only counted."""
 _PAST: Final = ("checked_at", "fetched_at", "failing_since_at", "last_visit_at", "blocked_at")
@@ -437,15 +434,15 @@ async def exported(store: OwnStore) -> AsyncIterator[str]:
     States include what is assumed after a crash: another store would not know to wait for it.
     """
 
-    async def load(pace_key: str) -> str | None:
+    async def load(pace_key: str) -> HostState | None:
         saved, assumed = await store.host(pace_key), await store.load_host(pace_key)
-        return None if saved is None else host_line(pace_key, merged(assumed or saved, saved))
+        return saved and merged(assumed or saved, saved)
 
     async for record in store.records():
         yield record_line(record)
-    async for line in in_batches(await store.pace_keys(), load):
-        if line is not None:
-            yield line
+    async for pace_key, state in in_pages(await store.pace_keys(), load):
+        if state is not None:
+            yield host_line(pace_key, state)
 
 
 @dataclass(slots=True)
@@ -493,20 +490,17 @@ class Import:
         return told
 
     async def _save(self, records: dict[Origin, RobotsRecord], hosts: dict[str, HostState]) -> None:
-        async def save(record: RobotsRecord) -> None:
-            if newer(await self.store.load_record(record.origin), record) is record:
-                await self.store.save_record(record)
-                self.records += 1
-                self.known -= 1
-
-        async def merge(pace_key: str, state: HostState) -> None:
-            # With what was saved, not with what is assumed after a crash: an assumption is not to be saved.
-            hosts[pace_key] = merged(await self.store.host(pace_key) or state, state)
-
-        # Together: a store reads and writes many in the time of one.
-        await asyncio.gather(*map(save, records.values()), *(merge(*host) for host in hosts.items()))
+        async for origin, known in in_pages(list(records), self.store.load_record):
+            if newer(known, records[origin]) is not records[origin]:
+                del records[origin]
+        await asyncio.gather(*map(self.store.save_record, records.values()))
+        # With what was saved, not with what is assumed after a crash: an assumption is not to be saved.
+        async for pace_key, saved in in_pages(list(hosts), self.store.host):
+            hosts[pace_key] = merged(saved or hosts[pace_key], hosts[pace_key])
         if hosts:
             await self.store.save_hosts(hosts)
+        self.records += len(records)
+        self.known -= len(records)
         self.hosts += len(hosts)
 
 
@@ -523,21 +517,14 @@ async def listed(store: OwnStore) -> AsyncIterator[tuple[str, RobotsRecord | Non
     lines: list[tuple[str, Origin | None]] = [(origin.host, origin) for origin in origins]
     lines += [(key, None) for key in await store.pace_keys() if key not in named]
 
-    async def load(line: tuple[str, Origin | None]) -> tuple[str, RobotsRecord | None, HostState | None]:
+    async def load(line: tuple[str, Origin | None]) -> tuple[RobotsRecord | None, HostState | None]:
         host, origin = line
-        return host, None if origin is None else await store.load_record(origin), await store.host(host)
+        return None if origin is None else await store.load_record(origin), await store.host(host)
 
-    async for found in in_batches(sorted(lines, key=lambda line: line[0]), load):
+    async for (host, _), (record, state) in in_pages(sorted(lines, key=itemgetter(0)), load):
         # Either may have been removed meanwhile.
-        if found[1:] != (None, None):
-            yield found
-
-
-async def in_batches(keys: Sequence[T], load: Callable[[T], Awaitable[R]]) -> AsyncIterator[R]:
-    """Load many entries, some together: a store reads many in the time of one."""
-    for start in range(0, len(keys), BATCH):
-        for found in await asyncio.gather(*map(load, keys[start : start + BATCH])):
-            yield found
+        if record is not None or state is not None:
+            yield host, record, state
 
 
 def _access(record: RobotsRecord, token: str, now: float) -> str:

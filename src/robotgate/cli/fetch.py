@@ -20,16 +20,9 @@ import click
 from rich.live import Live
 from rich.text import Text
 
-from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
+from robotgate import Origin, Response, RobotGate, Verdict, __version__, errors
 from robotgate.cli import check, common, files, lists, output, signing
 from robotgate.cli.lists import Earlier, Outcome
-from robotgate.errors import (
-    DisallowedError,
-    HostUnavailableError,
-    InvalidURLError,
-    PreferenceError,
-    TooSoonError,
-)
 from robotgate.preferences import Purpose
 
 if TYPE_CHECKING:
@@ -134,7 +127,7 @@ class Progress:
         yield f"{self.waiting.total():,} waiting on {output.counted(len(self.waiting), 'host')}"
         for host, count in self.waiting.most_common(MAX_SLOWEST):
             left = 0.0
-            with suppress(RobotGateError):
+            with suppress(errors.RobotGateError):
                 left = gate.wait_time(self._urls[host])
             due = "now" if left <= 0 else f"in {output.span(left)}"
             yield f"{output.shortened(output.printable(host), MAX_HOST)} ({count:,}, next {due})"
@@ -197,7 +190,7 @@ class Crawl:
         try:
             lists.check_url(url)
             host = Origin.of(url).host
-        except InvalidURLError as error:
+        except errors.InvalidURLError as error:
             self.progress.outcomes[Outcome.INVALID] += 1
             self._write(refused(shown, error) | {"attempt": 1})
             return
@@ -261,15 +254,15 @@ class Crawl:
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Row:
     """Return the row of a page that was not fetched."""
     match error:
-        case DisallowedError():
+        case errors.DisallowedError():
             return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
-        case PreferenceError():
+        case errors.PreferenceError():
             return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
-        case InvalidURLError():
+        case errors.InvalidURLError():
             return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
-        case TooSoonError():
+        case errors.TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
-        case HostUnavailableError():
+        case errors.HostUnavailableError():
             more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
             return _row(url, Outcome.UNAVAILABLE) | _verdict_columns(error.verdict) | more
         case _:
@@ -387,9 +380,6 @@ async def fetch(
     concurrency_per_host: int,
     timeout: float,
     has_preferences: bool,
-    key_file: Path | None,
-    agent_url: str | None,
-    agent_form: str,
     dashboard_at: tuple[str, int] | None,
     dashboard_token: str | None,
     dashboard_controls: bool,
@@ -418,7 +408,7 @@ async def fetch(
     if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
     store = common.store_of_options()
-    signer = signing.signer_of(key_file, agent_url, agent_form)
+    signer = signing.signer_of_options()
     with common.os_errors(f"read {target}"):
         earlier = Earlier()
         if resume:

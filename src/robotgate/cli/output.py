@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import re
+import shutil
 import sys
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -65,6 +66,9 @@ class Screen(Console):
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, soft_wrap=soft_wrap)
         self.folds: bool = self.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
+        if self.is_dumb_terminal:
+            # Rich takes it for 80 columns wide unless both numbers are given.
+            self.size = shutil.get_terminal_size()
 
     def folded(self, *parts: Part, indent: int = 0) -> list[Text]:
         """A line that may be long, folded between words; its further lines are indented."""

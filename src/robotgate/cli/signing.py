@@ -40,20 +40,22 @@ sign_options: Final = common.all_of(
 )
 
 
-def signer_of(key_file: Path | None, agent_url: str | None, agent_form: str) -> Signer | None:
-    """The signer that the options of a command name.
+def signer_of_options() -> Signer | None:
+    """Return the signer for a command that visits sites.
 
     Raises:
         OptionError: the key cannot be used, or the origin is none.
         ModuleNotFoundError: the extra is not installed.
     """
+    params = click.get_current_context().params
+    key_file, agent_url = params["key_file"], params["agent_url"]
     if key_file is None and agent_url is None:
         return None
     if key_file is None or agent_url is None:
         raise click.UsageError("Give --sign and --agent-url together: verifiers look for the key there.")
     from robotgate.signing import AgentForm, Ed25519Signer
 
-    return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=AgentForm(agent_form))
+    return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=AgentForm(params["agent_form"]))
 
 
 @click.command(cls=common.Command, short_help="Make a key to sign requests with.")

@@ -236,8 +236,7 @@ class Notes:
     """The last answers and refusals of the origins of one gate."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, HostNotes] = {}
-        """By origin; those with the latest events are last."""
+        self._of_origin = lru_cache(maxsize=MAX_NOTED)(lambda _origin: HostNotes())
 
     def add(self, event: Event) -> None:
         """Add an event."""
@@ -257,12 +256,8 @@ class Notes:
                 self.of(event.url).turned_away = bounded(str(event.error))
 
     def of(self, url: str) -> HostNotes:
-        """Return what is kept of the origin of a URL, and move it to the end of the line for removal."""
-        origin = "/".join(url.split("/", 3)[:3])
-        notes = self._hosts[origin] = self._hosts.pop(origin, HostNotes())
-        if len(self._hosts) > MAX_NOTED:
-            del self._hosts[next(iter(self._hosts))]
-        return notes
+        """Return what is kept of the origin of a URL."""
+        return self._of_origin("/".join(url.split("/", 3)[:3]))
 
 
 def bounded(text: str) -> str:

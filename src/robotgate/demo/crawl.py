@@ -25,16 +25,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from robotgate import DisallowedError, HostUnavailableError, OptionError, RobotGate, StoreError, TooSoonError
-from robotgate.demo.servers import (
-    LOOPBACK,
-    SECRET,
-    DemoError,
-    SiteServer,
-    Visit,
-    agent_of,
-    listening,
-    measured_lag,
-)
+from robotgate.demo import servers
 from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
 
 if TYPE_CHECKING:
@@ -70,7 +61,7 @@ class Run:
     """A demonstration that has ended."""
 
     plan: Plan
-    visits: tuple[Visit, ...]
+    visits: tuple[servers.Visit, ...]
     """What the server logged."""
     worst_lag: float
     """Seconds by which the server's clock readings were late at worst."""
@@ -91,9 +82,9 @@ async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
         StoreError: the store does not answer.
     """
     began_at = time.monotonic()
-    plan, visits = draw_plan(order.seed, order.page_count), list[Visit]()
-    server = SiteServer(plan, lambda _, visit: visits.append(visit))
-    async with AsyncExitStack() as stack, listening(server, 0) as port, measured_lag() as lag:
+    plan, visits = draw_plan(order.seed, order.page_count), list[servers.Visit]()
+    server = servers.SiteServer(plan, lambda _, visit: visits.append(visit))
+    async with AsyncExitStack() as stack, servers.listening(server, 0) as port, servers.measured_lag() as lag:
         shared = await _shared(order, stack)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -122,7 +113,7 @@ async def _follow(order: Order, done: Callable[[str], object]) -> None:
         while process.stdout is not None and (line := await process.stdout.readline()):
             done(line.decode().strip())
         if await process.wait():
-            raise DemoError(f"worker {order.worker} of the demonstration died")
+            raise servers.DemoError(f"worker {order.worker} of the demonstration died")
     finally:
         if process.returncode is None:
             process.kill()
@@ -169,9 +160,9 @@ async def _work(order: Order) -> None:
             from robotgate.stores.redis import RedisStore  # noqa: PLC0415 - installed only with the extra
 
             store = await stack.enter_async_context(RedisStore(order.store, prefix=order.prefix))
-        agent, proxy = agent_of(order.worker), f"http://{LOOPBACK}:{order.port}"
+        agent, proxy = servers.agent_of(order.worker), f"http://{servers.LOOPBACK}:{order.port}"
         http = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
-        signer = Ed25519Signer(SigningKey(SECRET), agent_url="https://crawler.test")
+        signer = Ed25519Signer(SigningKey(servers.SECRET), agent_url="https://crawler.test")
         gate = RobotGate(
             agent, contact=CONTACT, session=http, delay=FLOOR_DELAY, store=store, signer=signer, purposes=USES
         )

@@ -138,10 +138,6 @@ class Draw:
         shut = round(self.wanted * CLOSED_SHARE)
         return self.pages(shut, closed, is_open=False) + self.pages(self.wanted - shut)
 
-    def all_open(self) -> Pages:
-        """Pages of a site of which all may be fetched."""
-        return self.pages(self.wanted)
-
     def all_closed(self) -> Pages:
         """Pages of a site of which none may be fetched."""
         return self.pages(MIN_PAGES, is_open=False)
@@ -250,12 +246,14 @@ KINDS: Final = (
     Kind("Crawl-delay: 0.5", _rules("Crawl-delay: 0.5", *_BOTH), weight=2, crawl_delay=0.5),
     Kind("Crawl-delay: 1", _rules("Crawl-delay: 1", *_BOTH), weight=1, crawl_delay=1.0),
     Kind("Crawl-delay: 1.5", _rules("Crawl-delay: 1.5", *_BOTH), weight=0.7, crawl_delay=1.5),
-    Kind("robots.txt: 404", MISSING, Draw.all_open),
+    Kind("robots.txt: 404", MISSING, lambda d: d.pages(d.wanted)),
     Kind("robots.txt: 403", Answer(status=403), Draw.all_closed, weight=1),
     Kind("robots.txt: 500", Answer(status=500), Draw.all_closed, weight=1),
     Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
-    Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>"), Draw.all_open),
-    Kind("robots.txt is binary", Answer(body=_NOISE), Draw.all_open),
+    Kind(
+        "robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>"), lambda d: d.pages(d.wanted)
+    ),
+    Kind("robots.txt is binary", Answer(body=_NOISE), lambda d: d.pages(d.wanted)),
     Kind("robots.txt of 516 kB", _LONG, lambda d: d.ordinary(["private"]) + d.pages(2, ["tmp"])),
     Kind("robots.txt in 1.2 s", replace(_RULES, busy_delay=1.2)),
     Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3, others=(_REDIRECTED,)),

@@ -242,16 +242,13 @@ def _check_pace(line: Line, findings: Findings) -> None:
     if pace.crawl_delay is not None:
         code, meant = FindingCode.DELAY_WITH_REST, b"Crawl-delay: %d" % math.ceil(pace.crawl_delay)
     elif pace.request_rate is not None:
-        rate = pace.request_rate
-        code, meant = (
-            FindingCode.PACE_FORM,
-            b"Request-rate: %d/%d" % (rate.documents, math.ceil(rate.seconds)),
-        )
+        code, rate = FindingCode.PACE_FORM, pace.request_rate
+        meant = b"Request-rate: %d/%d" % (rate.documents, math.ceil(rate.seconds))
         if rate.start_minute is not None and rate.end_minute is not None:
             meant += b" " + _hours(rate.start_minute, rate.end_minute)
     elif pace.visit_times:
-        hours = pace.visit_times[0]
-        code, meant = FindingCode.PACE_FORM, b"Visit-time: " + _hours(hours.start_minute, hours.end_minute)
+        code, hours = FindingCode.PACE_FORM, pace.visit_times[0]
+        meant = b"Visit-time: " + _hours(hours.start_minute, hours.end_minute)
     else:
         findings.add(FindingCode.PACE_UNREADABLE, line, line.value_span)
         return

@@ -174,9 +174,8 @@ class _Groups:
     def _read_rule_or_pace(self, line: Line) -> None:
         if not self._rules:
             is_pace = line.kind in PACE
-            self._findings.add(
-                FindingCode.PACE_OUTSIDE_GROUPS if is_pace else FindingCode.BEFORE_ANY_GROUP, line
-            )
+            code = FindingCode.PACE_OUTSIDE_GROUPS if is_pace else FindingCode.BEFORE_ANY_GROUP
+            self._findings.add(code, line)
             return
         if self._after_blank:
             self._findings.add(FindingCode.BLANK_IN_GROUP, line)

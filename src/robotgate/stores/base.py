@@ -14,18 +14,21 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from robotgate.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from typing import Self
 
     from robotgate.pace.host import Lease
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 logger: Final = logging.getLogger("robotgate.stores")
 PAGE: Final = 200
@@ -190,20 +193,15 @@ class OwnStore(Catalogue, SharedStore, Protocol):
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
         """As `Catalogue.records`; records that are saved or removed meanwhile may be missing."""
-        origins = await self.origins()
-        for start in range(0, len(origins), PAGE):
-            for record in await asyncio.gather(*map(self.load_record, origins[start : start + PAGE])):
-                if record is not None:
-                    yield record
+        async for _, record in in_pages(await self.origins(), self.load_record):
+            if record is not None:
+                yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
         """As `Catalogue.hosts`; hosts that are saved or removed meanwhile may be missing."""
-        pace_keys = await self.pace_keys()
-        for start in range(0, len(pace_keys), PAGE):
-            page = pace_keys[start : start + PAGE]
-            for pace_key, state in zip(page, await asyncio.gather(*map(self.host, page)), strict=True):
-                if state is not None:
-                    yield pace_key, state
+        async for pace_key, state in in_pages(await self.pace_keys(), self.host):
+            if state is not None:
+                yield pace_key, state
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`, of a store that assumes nothing."""
@@ -232,6 +230,14 @@ class OwnStore(Catalogue, SharedStore, Protocol):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+async def in_pages(keys: Sequence[K], load: Callable[[K], Awaitable[T]]) -> AsyncIterator[tuple[K, T]]:
+    """Yield each key with what is loaded for it, some together: a store reads many in the time of one."""
+    for start in range(0, len(keys), PAGE):
+        page = keys[start : start + PAGE]
+        for found in zip(page, await asyncio.gather(*map(load, page)), strict=True):
+            yield found
 
 
 def without_secrets(url: str) -> str:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import click
 from rich import box
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from robotgate import OptionError, StoreError
+from robotgate.cli import common, output
 from robotgate.demo.crawl import Order, Run, run_demo
 from robotgate.demo.judge import SiteReport, judge
 from robotgate.demo.servers import LOOPBACK, SiteServer, Visit, listening
@@ -42,18 +41,18 @@ _JSON_HELP: Final = "Also write the report as JSON, with every request that the 
 _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
-@click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites on this machine.")
-@click.option("--seed", default=1, help="Of the random sites and pages.")
-@click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs.")
-@click.option(
+@click.command(cls=common.Command, short_help="Crawl some thirty sites on this machine.")
+@common.setting("--seed", default=1, help="Of the random sites and pages.")
+@common.setting("--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs.")
+@common.setting(
     "--workers", default=1, type=click.IntRange(1, 64), help="Crawler processes, which share the pages."
 )
 @click.option("--store", metavar="PATH|URL", help=_STORE_HELP)
 @click.option("--json", "json_file", type=click.File("w", encoding="utf-8", lazy=False), help=_JSON_HELP)
-@click.option("--serve", is_flag=True, help="Crawl nothing: serve the sites to your own program.")
-@click.option("--list", "is_list", is_flag=True, help="Print the URLs of the sites, one a line.")
-@click.option("--port", default=DEFAULT_PORT, type=click.IntRange(0, 65_535), help=_PORT_HELP)
-def demo(
+@common.flag("--serve", help="Crawl nothing: serve the sites to your own program.")
+@common.flag("--list", "is_list", help="Print the URLs of the sites, one a line.")
+@common.setting("--port", default=DEFAULT_PORT, type=click.IntRange(0, 65_535), help=_PORT_HELP)
+async def demo(
     *,
     seed: int,
     pages: int,
@@ -63,7 +62,7 @@ def demo(
     serve: bool,
     is_list: bool,
     port: int,
-) -> None:
+) -> int:
     """Crawl some thirty sites on this machine, and show what their server saw. No network is needed.
 
     This process serves the sites, each of which behaves as a kind of site on the web does; another one crawls them. The
@@ -79,30 +78,26 @@ def demo(
     """
     if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
-    if store is not None and os.path.lexists(store):
+    if store is not None and os.path.lexists(store):  # noqa: ASYNC240 - nothing else runs yet
         # A robots.txt in it would not be requested again, which the report would call a fault.
         raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
     if is_list and not serve:
         urls = [site.url(page.path) for site in EXAMPLES for page in site.pages]
         click.echo("\n".join([*urls, *draw_plan(seed, pages).urls]))
-        return
-    try:
-        if serve:
-            asyncio.run(_serve(draw_plan(seed, pages), port))
-            return
-        run = asyncio.run(_crawl(Order(seed=seed, page_count=pages, workers=workers, store=store)))
-    except KeyboardInterrupt:
-        # The end of --serve, and of a crawl that is not reported.
-        raise SystemExit(0 if serve else 130) from None
-    except (OptionError, StoreError) as error:
-        raise click.UsageError(str(error)) from error
-    raise SystemExit(conclude(run, _console(), json_file))
+        return 0
+    if serve:
+        # Ctrl-C is how it ends.
+        with suppress(asyncio.CancelledError):
+            await _serve(draw_plan(seed, pages), port)
+        return 0
+    run = await _crawl(Order(seed=seed, page_count=pages, workers=workers, store=store))
+    return conclude(run, output.Screen(), json_file)
 
 
-def conclude(run: Run, console: Console, json_file: TextIO | None = None) -> int:
+def conclude(run: Run, screen: output.Screen, json_file: TextIO | None = None) -> int:
     """Judge a run, print the report, and return the exit status."""
     sites = judge(run.plan, run.visits)
-    _print_report(console, run, sites)
+    _print_report(screen, run, sites)
     if json_file is not None:
         json_file.write(_report_json(run, sites))
     return 1 if any(site.broken for site in sites) else 0
@@ -124,7 +119,7 @@ def request_line(request: web.BaseRequest, visit: Visit, began_at: float) -> str
     agent = request.headers.get("User-Agent", "-")
     line = f"{visit.started_at - began_at:7.1f} s  {visit.status}  {request.method} {request.url}  {agent}"
     # Any program may send requests, and none of them may control the terminal.
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    return output.printable(line)
 
 
 async def _serve(plan: Plan, port: int) -> None:
@@ -138,21 +133,12 @@ async def _serve(plan: Plan, port: int) -> None:
             click.echo(await lines.get())
 
 
-def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False, width=WIDTH)
-    if console.is_terminal:
-        # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
-        console.size = shutil.get_terminal_size()
-    return console
-
-
 async def _crawl(order: Order) -> Run:
-    console = _console(stderr=True)
-    plan = draw_plan(order.seed, order.page_count)
+    screen, plan = output.Screen(stderr=True), draw_plan(order.seed, order.page_count)
     total = len(plan.urls)
-    _say(console, f"fetching {total:,} URLs of {len(plan.sites)} sites on this machine")
+    output.to_stderr(f"fetching {total:,} URLs of {len(plan.sites)} sites on this machine")
     outcomes = Counter({"fetched": 0, "blocked": 0, "failed": 0})
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
         def done(outcome: str) -> None:
@@ -161,48 +147,40 @@ async def _crawl(order: Order) -> Run:
 
         run = await run_demo(order, done)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
-    _say(console, f"the crawler's own count: {counts} in {run.elapsed:.1f} s")
+    output.to_stderr(f"the crawler's own count: {counts} in {run.elapsed:.1f} s")
     return run
 
 
-def _print_report(console: Console, run: Run, sites: Sequence[SiteReport]) -> None:
+def _print_report(screen: output.Screen, run: Run, sites: Sequence[SiteReport]) -> None:
     """The table, what was broken, and the totals."""
-    console.print(_table(sites))
+    screen.print(_table(sites), width=None if screen.folds else WIDTH)
     broken = [f"{site.site}: {finding}" for site in sites for finding in site.broken]
     for finding in broken[:MAX_FINDINGS]:
-        _say(console, f"BROKEN  {finding}", "bold red")
+        screen.paragraph((f"BROKEN  {finding}", "bold red"))
     for site, report in zip(run.plan.sites, sites, strict=True):
         if site.limit is not None:
             requests = report.robots_requests + report.pages
-            _say(
-                console,
+            screen.paragraph(
                 f"{site.name} takes {site.limit:g} requests a second and does not say so:"
-                f" it answered {report.told_off} of {requests} with 429",
+                f" it answered {report.told_off} of {requests} with 429"
             )
     robots = sum(visit.path == ROBOTS_PATH for visit in run.visits)
     blocked = sum(site.blocked for site in sites)
-    _say(
-        console,
+    verdict, style = (f"{len(broken)} BROKEN", "bold red") if broken else ("nothing broken", "bold green")
+    totals = (
         f"{len(sites)} sites on {len({site.host for site in run.plan.sites})} hosts, seed {run.plan.seed}:"
-        f" {robots} robots.txt requests, {len(run.visits) - robots} pages served, {blocked} blocked;"
-        f" {f'{len(broken)} BROKEN' if broken else 'nothing broken'}",
-        "bold red" if broken else "bold green",
+        f" {robots} robots.txt requests, {len(run.visits) - robots} pages served, {blocked} blocked; {verdict}"
     )
+    screen.paragraph((totals, style))
     shares = Counter(visit.worker for visit in run.visits)
     if len(shares) > 1:
         counts = ", ".join(f"{count} of worker {worker}" for worker, count in sorted(shares.items()))
-        _say(console, f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
-    _say(
-        console,
+        screen.paragraph(f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
+    explained = (
         "Gap: the least seconds from the end of an answer to the next request, by the server's clock"
-        f" (late by {run.worst_lag * 1000:.0f} ms at most).",
-        "dim",
+        f" (late by {run.worst_lag * 1000:.0f} ms at most)."
     )
-
-
-def _say(console: Console, line: str, style: str = "") -> None:
-    # A terminal gets lines that it can show, a file gets each sentence in one line.
-    console.print(Text(line, style), soft_wrap=not console.is_terminal)
+    screen.paragraph((explained, "dim"))
 
 
 def _table(sites: Sequence[SiteReport]) -> Table:
