@@ -17,9 +17,9 @@ both agents may not fetch /private; the first is asked for a delay of one second
 the first User-agent line is asked of everybody, beside what a group asks: Crawl-delay and Request-rate count where they
 are slower, Visit-time where the group has none.
 
-`parse_classic` and `classic_rules` do the same as in the 1990s, by the Standard for Robot Exclusion of 1994 and Perl's
-`WWW::RobotRules`. A file is a list of records, separated by blank lines. The first record that names the robot binds
-it, and no other; if none names it, all records for ``*`` bind it. The Disallow values of a record are compared in
+`parse_classic` and `compile_classic` do the same as in the 1990s, by the Standard for Robot Exclusion of 1994 and
+Perl's `WWW::RobotRules`. A file is a list of records, separated by blank lines. The first record that names the robot
+binds it, and no other; if none names it, all records for ``*`` bind it. The Disallow values of a record are compared in
 order: the first that the path and query begin with refuses, an empty one allows. There is no Allow, wildcard,
 Crawl-delay or Sitemap. Where the two differ, this follows the text of 1994: ``//a`` is the beginning of a path, not a
 host.
@@ -427,9 +427,16 @@ def parse_classic(text: str) -> ParsedFile:
 
 
 def compile_classic(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
-    """As `compile_rules`, by the standard of 1994."""
+    """As `compile_rules`, by the standard of 1994: of the first record that names the token, else of all for ``*``."""
     text = canonical(file) if isinstance(file, bytes) else file
-    return classic_rules(parse_classic(text).groups, token, origin)
+    for_everybody: list[Group] = []
+    for group in parse_classic(text).groups:
+        if any(agent != EVERYBODY and agent.isascii() and agent.lower() in token for agent in group.agents):
+            return ClassicRules(group.rules, group.agents, origin)
+        if EVERYBODY in group.agents:
+            for_everybody.append(group)
+    agents = dict.fromkeys(agent for group in for_everybody for agent in group.agents)
+    return ClassicRules([rule for group in for_everybody for rule in group.rules], agents, origin)
 
 
 RulesCompiler: TypeAlias = "Callable[[bytes, str, Origin], Rules]"
@@ -438,24 +445,6 @@ COMPILERS: Final[Mapping[Dialect, RulesCompiler]] = {
     Dialect.RFC9309: compile_rules,
     Dialect.CLASSIC: compile_classic,
 }
-
-
-def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:
-    """The rules of the record for a product token, else of all records for ``*``.
-
-    Args:
-        groups: the records of one file.
-        token: in lower case.
-        origin: the origin of the file, or any URL of it. A rule that is an absolute URL there counts as its path.
-    """
-    for_everybody: list[Group] = []
-    for group in groups:
-        if any(agent != EVERYBODY and agent.isascii() and agent.lower() in token for agent in group.agents):
-            return ClassicRules(group.rules, group.agents, origin)
-        if EVERYBODY in group.agents:
-            for_everybody.append(group)
-    agents = dict.fromkeys(agent for group in for_everybody for agent in group.agents)
-    return ClassicRules([rule for group in for_everybody for rule in group.rules], agents, origin)
 
 
 class ClassicRules(Rules):

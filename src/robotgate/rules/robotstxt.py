@@ -18,7 +18,7 @@ from robotgate.rules.parser import (
     Group,
     ParsedFile,
     Record,
-    classic_rules,
+    compile_classic,
     compile_rules,
     parse_classic,
     parse_text,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.rules import Decision, Rules
-    from robotgate.rules.verdict import Reason, Rule
     from robotgate.statements import Preferences
 
 
@@ -120,12 +119,8 @@ class RobotsTxt:
         if rules is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            token = product_token(agent).lower()
-            if self.dialect is Dialect.CLASSIC:
-                rules = classic_rules(self.groups, token, self.url)
-            else:
-                rules = compile_rules(self._text, token, self.url)
-            self._compiled[agent] = rules
+            compiler = compile_classic if self.dialect is Dialect.CLASSIC else compile_rules
+            rules = self._compiled[agent] = compiler(self._text, product_token(agent).lower(), self.url)
         return rules
 
     def allowed(self, url: str, agent: str) -> bool:
@@ -236,26 +231,6 @@ class VerdictDraft:
     """
 
     __slots__ = Verdict.__slots__
-
-    allowed: bool
-    reason: Reason
-    rule: Rule | None
-    opposing: Rule | None
-    group: tuple[str, ...]
-    warnings: tuple[str, ...]
-    crawl_delay: float | None
-    access: None
-    robots_url: None
-    status: None
-    cause: None
-    fetched_at: None
-    fresh_until_at: None
-    retry_after: None
-    asked_delay: None
-    request_rate: None
-    max_delay: None
-    redirects: tuple[()]
-    stale: bool
 
     def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
         """Take a decision, and the rules that it comes from."""
