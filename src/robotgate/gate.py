@@ -52,10 +52,10 @@ from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.threads import ThreadsafeGate
-from robotgate.urls import as_url, pace_key_function
+from robotgate.urls import pace_key_function
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 
     from yarl import URL
 
@@ -670,12 +670,7 @@ class RobotGate:
         self._check_open()
         self._cache.block(pattern, 0.0)
 
-    @overload
-    def subscribe(
-        self, callback: Callable[[Event], object], *, at_once: bool = ...
-    ) -> Callable[[], None]: ...
-
-    # pyright finds the union of the kinds by the first, mypy by the two that follow.
+    # pyright finds the union of the kinds by this one, mypy by the next.
     @overload
     def subscribe(
         self, callback: Callable[[Kind], object], kind: type[Kind], /, *kinds: type[Kind], at_once: bool = ...
@@ -684,21 +679,10 @@ class RobotGate:
     @overload
     def subscribe(
         self,
-        callback: Callable[[Kind | Kind2], object],
-        kind: type[Kind],
-        kind2: type[Kind2],
-        /,
-        *,
-        at_once: bool = ...,
-    ) -> Callable[[], None]: ...
-
-    @overload
-    def subscribe(
-        self,
         callback: Callable[[Kind | Kind2 | Kind3], object],
         kind: type[Kind],
-        kind2: type[Kind2],
-        kind3: type[Kind3],
+        kind2: type[Kind2] = ...,
+        kind3: type[Kind3] = ...,
         /,
         *,
         at_once: bool = ...,
@@ -760,37 +744,6 @@ class RobotGate:
     def token(self) -> str:
         """The product token (RFC 9309 §2.2.1): the name in robots.txt whose rules are obeyed."""
         return self._identity.token
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        """User-Agent and From, which every request has to carry; for clients that are not the gate's own."""
-        return dict(self._identity.headers)
-
-    def _identify(self, headers: MutableMapping[str, str]) -> None:
-        """Add to a request's headers what is missing of `_headers`; for clients that are not the gate's own.
-
-        Args:
-            headers: a plain dict, or what the client has; names are compared without case.
-
-        Raises:
-            OptionError: there is a User-Agent that does not contain the token whose rules are obeyed.
-        """
-        self._identity.complete(headers)
-
-    def _sign(self, method: str, url: str | URL, sent: Mapping[str, str]) -> dict[str, str]:
-        """The headers that sign a request that is sent now; for clients that are not the gate's own.
-
-        They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.
-
-        Args:
-            url: as it is sent, with its escapes.
-            sent: the request's other headers.
-
-        Raises:
-            InvalidURLError: the URL has no host, or is not as it is sent.
-        """
-        written = url if isinstance(url, str) else str(as_url(url))
-        return dict(self._identity.signature(method, written, sent))
 
     @property
     def middleware(self) -> GateMiddleware:

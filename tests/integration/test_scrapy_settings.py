@@ -52,7 +52,7 @@ def test_setting_is_refused_by_name(values: dict[str, object], message: str) -> 
 def test_user_agent_can_say_it_all() -> None:
     """A project whose USER_AGENT names it and its page needs no other setting."""
     addon, settings = configured(USER_AGENT="ExampleBot/1.0 (+https://example.org/bot)")
-    assert addon.gate._headers == {"User-Agent": "ExampleBot/1.0 (+https://example.org/bot)"}
+    assert dict(addon.gate._identity.headers) == {"User-Agent": "ExampleBot/1.0 (+https://example.org/bot)"}
     assert settings["USER_AGENT"] == "ExampleBot/1.0 (+https://example.org/bot)"
 
 

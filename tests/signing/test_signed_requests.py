@@ -110,7 +110,7 @@ async def test_page_is_refused_without_the_signature(web: Web, session: aiohttp.
     async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate:
         response = await gate.fetch(PAGE)
         async with gate.turn(PAGE) as turn:
-            assert turn.headers() == gate._headers
+            assert turn.headers() == dict(gate._identity.headers)
     assert response.status == 500
     assert not [name for visit in web.visits for name in SIGNED_BY if name in visit.headers]
 

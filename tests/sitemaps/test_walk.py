@@ -102,7 +102,7 @@ async def test_sitemap_is_asked_for_by_name(web: Web, gate: RobotGate) -> None:
     web.serve(MAP, urlset(*PAGES))
     await walk(gate, MAP, is_sitemap=True)
     headers = web.visit(MAP).headers
-    assert headers["User-Agent"] == gate._headers["User-Agent"]
+    assert headers["User-Agent"] == gate._identity.user_agent
     assert headers["Accept-Encoding"] == "gzip"
 
 

@@ -113,11 +113,9 @@ class AiohttpFetcher:
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:
                 has_begun = True
-                fault = fault_of_answer(response.status, response.headers, proxy_of(anonymous.route))
-                if fault is not None:
-                    return Failure(fault, is_of_proxy=True)
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return answer_of(response.status, response.headers, body)
+                through = proxy_of(anonymous.route)
+                return answer_of(response.status, response.headers, body, proxy=through)
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
             who = "the server" if through is None else named(through)
@@ -128,14 +126,12 @@ class AiohttpFetcher:
             # Proxy libraries raise any kind.
             way = proxy_of(anonymous.route), self.session.connector
             fault = None if has_begun else fault_of_error(error, host=host, proxy=way[0], connector=way[1])
-            if fault is not None:
-                return Failure(fault, is_of_proxy=True)
-            if not isinstance(error, aiohttp.ClientError | OSError | ValueError):
+            if fault is None and not isinstance(error, aiohttp.ClientError | OSError | ValueError):
                 raise
             # A host that has begun to answer can be reached, however the rest goes.
             outage = None if has_begun else outage_of(error, host=host)
             is_garbled = isinstance(error, aiohttp.ClientResponseError)
-            return failure_of(cause_of(error, timeout), outage, is_garbled=is_garbled)
+            return failure_of(cause_of(error, timeout), outage, fault=fault, is_garbled=is_garbled)
 
 
 class _AnotherAttemptError(aiohttp.ClientConnectionError):
@@ -308,12 +304,18 @@ class _Decoder:
         return bytes(decoded)
 
 
-def answer_of(status: int, headers: MultiMapping[str], body: bytes) -> Answer | Failure:
-    """An answer, with the headers that matter. All lines of a header count.
+def answer_of(
+    status: int, headers: MultiMapping[str], body: bytes, *, proxy: str | None = None
+) -> Answer | Failure:
+    """An answer, with the headers that matter. All lines of a header count. A proxy's own answer is a failure.
 
     Args:
         headers: names in any case.
+        proxy: as for `fault_of_answer`.
     """
+    fault = fault_of_answer(status, headers, proxy)
+    if fault is not None:
+        return Failure(fault, is_of_proxy=True)
     # Some versions of aiohttp leave blanks at the end of a value.
     places = {value.strip() for value in headers.getall("Location", ())}
     if status in REDIRECT_STATUSES and len(places) > 1:
@@ -480,8 +482,17 @@ class Silence(str):
     __slots__ = ()
 
 
-def failure_of(cause: str, outage: str | None, *, is_garbled: bool = False) -> Failure:
-    """Return the failure of a request for a robots.txt; `outage` is what `outage_of` made of its error."""
+def failure_of(
+    cause: str, outage: str | None, *, fault: str | None = None, is_garbled: bool = False
+) -> Failure:
+    """Return the failure of a request for a robots.txt.
+
+    Args:
+        outage: what `outage_of` made of its error.
+        fault: how a proxy failed, in words. Then nothing was heard of the site.
+    """
+    if fault is not None:
+        return Failure(fault, is_of_proxy=True)
     is_silence = isinstance(outage, Silence)
     is_outage = outage is not None and not is_silence
     return Failure(cause, is_outage=is_outage, is_silence=is_silence, is_garbled=is_garbled)

@@ -341,7 +341,7 @@ class Dashboard:
         values = self._tally.values(stats)
         message: dict[str, Json] = {
             "now": turns.scheduler.now(),
-            "agent": self._gate._headers["User-Agent"],
+            "agent": self._gate._identity.user_agent,
             "controls": self._guard.controls,
             "stats": asdict(stats),
             "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},

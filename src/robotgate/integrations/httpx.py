@@ -50,7 +50,6 @@ from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
 from robotgate.pace.signals import MAX_PROBLEM
 from robotgate.pace.state import GOOD_BELOW
-from robotgate.sites.record import Failure
 
 with needs_extra("httpx", __name__):
     import httpx
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from httpx import _types
 
     from robotgate.client.turns import PageTurn
-    from robotgate.sites.record import Answer
+    from robotgate.sites.record import Answer, Failure
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
@@ -187,7 +186,7 @@ class GateTransport(httpx.AsyncBaseTransport):
         """
         if request.headers.get("User-Agent") == _HTTPX_OWN:
             del request.headers["User-Agent"]
-        self._gate._identify(request.headers)
+        self._gate._identity.complete(request.headers)
         try:
             return await self._send_in_turn(request)
         except RobotGateError as error:
@@ -228,7 +227,8 @@ class GateTransport(httpx.AsyncBaseTransport):
     async def _send(self, request: httpx.Request, turn: PageTurn) -> httpx.Response:
         traced = _TracedRequest(request)
         # The caller's request stays unsigned: httpx copies its headers into the next hop.
-        traced.request.headers.update(self._gate._sign(request.method, turn.url, request.headers))
+        signature = self._gate._identity.signature(request.method, turn.url, request.headers)
+        traced.request.headers.update(signature)
         try:
             response = await self._transport.handle_async_request(traced.request)
         except httpx.TransportError as error:
@@ -267,32 +267,26 @@ class HttpxFetcher:
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
         """The answer, or the reason why there is none."""
-        traced: _TracedRequest | None = None
-        has_begun = False
+        unanswered: _TracedRequest | None = None
         try:
             timeouts = {"connect": CONNECT_TIMEOUT}
             request = httpx.Request(
                 "GET", url, headers=ASKED_FOR | dict(headers), extensions={"timeout": timeouts}
             )
-            traced = _TracedRequest(request)
+            unanswered = traced = _TracedRequest(request)
             async with asyncio.timeout(timeout):
                 response = await self._transport.handle_async_request(traced.request)
-                has_begun = True
+                # A host that begins to answer is reachable, whatever happens afterwards.
+                unanswered = None
                 async with aclosing(response):
-                    fault = fault_of_answer(response.status_code, response.headers, traced.proxy)
-                    if fault is not None:
-                        return Failure(fault, is_of_proxy=True)
                     body = await _read(response, max_bytes) if response.is_success else b""
                     received = CIMultiDict(response.headers.multi_items())
-                    return answer_of(response.status_code, received, body)
+                    return answer_of(response.status_code, received, body, proxy=traced.proxy)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            fault = None if has_begun or traced is None else traced.fault(error)
-            if fault is not None:
-                return Failure(fault, is_of_proxy=True)
-            # A host that begins to answer is reachable, whatever happens afterwards.
-            return failure_of(
-                cause_of(error, timeout), None if has_begun or traced is None else traced.outage(error)
-            )
+            fault = outage = None
+            if unanswered is not None:
+                fault, outage = unanswered.fault(error), unanswered.outage(error)
+            return failure_of(cause_of(error, timeout), outage, fault=fault)
 
 
 class RefusedRequestError(RobotGateError, httpx.RequestError):

@@ -102,17 +102,11 @@ class GateStats:
             # Copies: the event loop's thread may go on.
             counts = count_hosts(list(turns.scheduler.hosts.values()), now)
             counts += count_origins(list(turns.sites.values()), now)
-        scheduler, totals = turns.scheduler, turns.scheduler.totals
+        scheduler = turns.scheduler
         held = scheduler.places.pages.held | scheduler.places.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]
         return cls(
-            visits=totals.visits,
-            robots_requests=totals.robots_visits,
-            bytes_read=totals.bytes_read,
-            refused=totals.refused,
-            turned_away=totals.turned_away,
-            told_off=totals.told_off,
-            malformed=totals.malformed,
+            **asdict(scheduler.totals),
             waiting=scheduler.places.waiting,
             open_turns=len(ahead),
             open_robots=sum(ahead),

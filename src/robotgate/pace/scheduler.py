@@ -113,7 +113,7 @@ class Totals:
 
     visits: int = 0
     """Turns that began, robots.txt included."""
-    robots_visits: int = 0
+    robots_requests: int = 0
     """Those for robots.txt."""
     bytes_read: int = 0
     """By turns that have ended."""
@@ -268,7 +268,7 @@ class Scheduler:
         host.begin(turn, now)
         self.totals.visits += 1
         if turn.ahead:
-            self.totals.robots_visits += 1
+            self.totals.robots_requests += 1
         if host.limiter is not None:
             # The token is there: the coroutine ends with its first step.
             with suppress(StopIteration):

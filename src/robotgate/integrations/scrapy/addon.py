@@ -252,7 +252,10 @@ class PacedHandler(_OfCrawl):
             # The gate sends this request for robots.txt in a turn of its own.
             async with asyncio.timeout(request.meta["download_timeout"]):
                 return decoded(await self._send(request), max_bytes=max_bytes)
-        self._identify(request)
+        identity, headers = self._addon.gate._identity, headers_of(request)
+        identity.complete(headers)
+        for name in identity.headers:
+            request.headers.setdefault(name, headers[name])
         try:
             with proxy_of(request):
                 turn = self._addon.gate.turn(
@@ -270,7 +273,7 @@ class PacedHandler(_OfCrawl):
     async def _send_and_report(self, turn: PageTurn, request: Request) -> Response:
         self._addon.count_turn(turn.waited)
         # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
-        signature = self._addon.gate._sign(request.method, request.url, headers_of(request))
+        signature = self._addon.gate._identity.signature(request.method, request.url, headers_of(request))
         for name, value in signature.items():
             request.headers[name] = value
         try:
@@ -293,16 +296,6 @@ class PacedHandler(_OfCrawl):
             return response
         # A handler written for Scrapy before 2.14.
         return await ensure_awaitable(self._handler.download_request(request, self.crawler.spider))
-
-    def _identify(self, request: Request) -> None:
-        gate = self._addon.gate
-        headers = {
-            name: value.decode("latin-1")
-            for name in gate._headers
-            if (value := request.headers.get(name)) is not None
-        }
-        gate._identify(headers)
-        request.headers.update(headers)
 
 
 class HttpHandler(PacedHandler):
@@ -330,11 +323,12 @@ def _report(turn: PageTurn, response: Response, request: Request) -> None:
     Raises:
         ProxyUnavailableError: it is a proxy's.
     """
-    fault = fault_of_answer(response.status, headers_of(response), request.meta.get("proxy"))
+    status, headers = response.status, headers_of(response)
+    fault = fault_of_answer(status, headers, request.meta.get("proxy"))
     if fault is not None:
         raise ProxyUnavailableError(turn.paced.origin.host, fault)
-    turn.report(status=response.status, headers=headers_of(response), bytes=len(response.body))
-    turn.note_body(response.status, headers_of(response), response.body)
+    turn.report(status, headers, len(response.body))
+    turn.note_body(status, headers, response.body)
 
 
 class HostAwarePriorityQueue(DownloaderAwarePriorityQueue):
@@ -414,10 +408,10 @@ def _set_defaults(settings: BaseSettings, gate: RobotGate) -> None:
     """
     if _is_chosen(settings, "USER_AGENT"):
         try:
-            gate._identify({"User-Agent": settings["USER_AGENT"]})
+            gate._identity.complete({"User-Agent": settings["USER_AGENT"]})
         except OptionError as error:
             raise OptionError(f"USER_AGENT: {error}") from error
-    settings.set("USER_AGENT", gate._headers["User-Agent"], _PRIORITY)
+    settings.set("USER_AGENT", gate._identity.user_agent, _PRIORITY)
     options = settings.getdict("ROBOTGATE_OPTIONS")
     overrides = options.get("overrides", {}).values()
     per_host = [

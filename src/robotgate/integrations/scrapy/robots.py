@@ -17,7 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser as ScrapyRobotParser
 from scrapy.utils.python import to_unicode
 
-from robotgate.client.proxy import MAX_FAULT, fault_of_answer, fault_of_error, named
+from robotgate.client.proxy import MAX_FAULT, fault_of_error, named
 from robotgate.client.robots import (
     ASKED_FOR,
     BoundedBody,
@@ -29,7 +29,6 @@ from robotgate.client.robots import (
 )
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sites.record import Answer, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from robotgate.sites.record import Answer, Failure
 
 MAX_BYTES: Final = "robotgate_robots_max_bytes"
 """A key of a request's meta. It marks a request for robots.txt, and holds how many bytes of the body are wanted."""
@@ -94,17 +95,13 @@ class ScrapyFetcher:
         request = _robots_request(url, headers, max_bytes=max_bytes, timeout=timeout)
         try:
             response = await self._crawler.engine.download_async(request)
-            answered = headers_of(response)
-            fault = fault_of_answer(response.status, answered, request.meta.get("proxy"))
-            if fault is not None:
-                return Failure(fault, is_of_proxy=True)
-            return answer_of(response.status, answered, response.body)
+            proxy = request.meta.get("proxy")
+            return answer_of(response.status, headers_of(response), response.body, proxy=proxy)
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
-            fault = None if request.meta[_READ] else scrapy_fault_of(error, request)
-            if fault is not None:
-                return Failure(fault, is_of_proxy=True)
-            outage = None if request.meta[_READ] else scrapy_outage_of(error, request)
-            return failure_of(outage or cause_of(error, timeout), outage)
+            fault = outage = None
+            if not request.meta[_READ]:
+                fault, outage = scrapy_fault_of(error, request), scrapy_outage_of(error, request)
+            return failure_of(outage or cause_of(error, timeout), outage, fault=fault)
 
     def _stop_when_full(self, data: bytes, request: Request) -> None:
         """Stop a download that is longer than wanted. What has arrived is used."""
