@@ -103,7 +103,7 @@ class RedisStore(OwnStore):
         self._client = client_of(client_or_url)
         self._keys = messages.Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
         self._now = (clock if clock is not None else SystemClock()).now
-        self._lease = lease
+        self._expiry = lease
         settings = encoded([lease, max_age])
         self._link = Link(self._client, self._keys, settings=settings, patience=patience)
         self._max_age = max_age
@@ -127,7 +127,7 @@ class RedisStore(OwnStore):
             StoreError: the server cannot be reached.
         """
         await self._check_policy()
-        session = RedisSession(self._link, self._keys, self._lease, self._now)
+        session = RedisSession(self._link, self._keys, self._expiry, self._now)
         await session.join()
         self._sessions.append(session)
         return session
@@ -248,7 +248,7 @@ class RedisStore(OwnStore):
             logger.warning(
                 "%s: its maxmemory-policy is %s: it evicts keys when its memory is full, and all hosts then wait for %g"
                 " seconds, each time; set maxmemory-policy noeviction",
-                *(self._link.server, policy, self._lease),
+                *(self._link.server, policy, self._expiry),
             )
 
     async def _call(self, operation: str, name: str) -> bytes:
@@ -277,8 +277,8 @@ class TagSession(BaseSession):
     """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
 
     def __init__(self, whole: RedisSession, tag: int) -> None:
-        super().__init__(SessionSide(token_hex(8), lease=whole.lease * LEASE / EXPIRY), whole, uptime)
-        self._link, self._lease, self._now = whole.link, whole.lease, whole.now
+        super().__init__(SessionSide(token_hex(8), lease=whole.expiry * LEASE / EXPIRY), whole, uptime)
+        self._link, self._expiry, self._now = whole.link, whole.expiry, whole.now
         self._tag = tag
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
@@ -353,7 +353,7 @@ class TagSession(BaseSession):
 
     async def _pause(self) -> None:
         """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
-        now, delay = self.uptime(), self._lease * BEAT / EXPIRY
+        now, delay = self.uptime(), self._expiry * BEAT / EXPIRY
         unknown = [key for key, waiter in self.waiting.items() if waiter.pace is None]
         for waiter in self.waiting.values():
             pace = now - waiter.since if waiter.pace is None else waiter.pace
@@ -371,15 +371,15 @@ class RedisSession(NewsQueue):
     """One gate's membership in the fleet of a server: a session for each hash tag.
 
     Args:
-        lease: seconds after which a silent session is ended.
+        expiry: seconds after which a silent session is ended; its grants are valid for less.
         now: the clock: seconds since the epoch.
     """
 
-    def __init__(self, link: Link, keys: messages.Keys, lease: float, now: Callable[[], float]) -> None:
+    def __init__(self, link: Link, keys: messages.Keys, expiry: float, now: Callable[[], float]) -> None:
         super().__init__()
         self.link = link
         self._keys = keys
-        self.lease = lease
+        self.expiry = expiry
         self.now = now
         self._by_tag: dict[int, TagSession] = {}
         """For each hash tag of which it uses hosts."""
@@ -444,7 +444,7 @@ class RedisSession(NewsQueue):
         except (StoreError, TimeoutError) as error:
             logger.warning(
                 "%s: a session could not be ended (%s); its hosts are free after %g seconds",
-                *(self.link.server, str(error) or "no answer", self.lease),
+                *(self.link.server, str(error) or "no answer", self.expiry),
             )
 
     def _for_key(self, key: str) -> TagSession:

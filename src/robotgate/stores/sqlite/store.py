@@ -6,11 +6,9 @@ import asyncio
 import math
 import os
 import re
-import time
 import uuid
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -255,20 +253,19 @@ class SQLiteStore(OwnStore):
         """Return the error for use after the end."""
         return fault(self.path, "the store was closed", "open a new one")
 
-    async def _exchange(self, request: Request) -> Reply:
+    async def _exchange(self, request: Request, sent_at: float) -> Reply:
         """Process a session's request; in memory, if the file fails and no other process can hold a host.
+
+        Args:
+            sent_at: by the clock of leases.
 
         Raises:
             StoreError: the file cannot be written.
         """
-        sent_at = time.monotonic()
 
         def work(connection: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
             grants = FileGrants(connection, at, self._clock)
-            # The file may have been locked for a while: what was said before that is older now.
-            waited = time.monotonic() - sent_at
-            notices = tuple([replace(notice, age=notice.age + waited) for notice in request.notices])
-            return grants.take_in(replace(request, notices=notices)), set(grants.sessions)
+            return grants.take_in(request, sent_at), set(grants.sessions)
 
         reply, names = await self._do(work, needs_file=self._others > 0)
         self._others = len(names - self._sessions.keys())
@@ -509,7 +506,7 @@ class SQLiteSession(NewsQueue, BaseSession):
     async def _exchange(self, *, is_last: bool = False) -> None:
         now = self.uptime()
         request = self.side.request(now=now, is_last=is_last)
-        reply = await self._store._exchange(request)
+        reply = await self._store._exchange(request, now)
         # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
         self._beat_at = now + (IDLE_LOOK if self.side.wants else BEAT)
         if reply.items or request.leaves or request.asks:

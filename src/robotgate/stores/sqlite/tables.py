@@ -14,7 +14,7 @@ import random
 import sqlite3
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -457,13 +457,16 @@ class FileGrants(Grants):
         rows = self._connection.execute("SELECT key FROM grants WHERE session = ?", (name,)).fetchall()
         return [*{*self.hosts, *(text_of(key) for (key,) in rows)}]
 
-    def take_in(self, request: Request) -> Reply:
-        """As `Grants.exchange`, and write all changes."""
+    def take_in(self, request: Request, sent_at: float) -> Reply:
+        """As `Grants.exchange`, of a request sent at this instant by the clock of leases, and write all changes."""
         run, name, clock, ahead = self._connection.execute, request.session, self._clock, self._at.ahead
         query = "SELECT key FROM grants WHERE session = ? AND item > ?"
         for (key,) in run(query, (name, request.after)).fetchall():
             self.host(text_of(key))
-        reply = self.exchange(request, now=self._at.now)
+        # The file may have been locked for a while: what was said before that is older now.
+        waited = self._at.uptime - sent_at
+        notices = tuple([replace(notice, age=notice.age + waited) for notice in request.notices])
+        reply = self.exchange(replace(request, notices=notices), now=self._at.now)
         if name in self.sessions:
             values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
             run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
