@@ -27,7 +27,7 @@ from yarl import URL
 from robotgate.client.proxy import Route, fault_of_answer, fault_of_error, named, proxy_of
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
-from robotgate.rules.decode import MAX_MEMBERS, decoded, is_text
+from robotgate.rules.decode import Inflater, decoded, is_text
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status_table import REDIRECT_STATUSES
 
@@ -267,18 +267,14 @@ class BoundedBody:
         return body
 
 
-class _Decoder:
-    """Undoes one content coding."""
+class _Decoder(Inflater):
+    """Undoes one content coding. A body without any bytes is complete in every coding."""
 
     def __init__(self, coding: str) -> None:
+        super().__init__()
         self._is_deflate = coding == "deflate"
-        self._inflater = zlib.decompressobj()
-        """That of the last member; not used before the first."""
-        self._members = 0
         self.taken = 0
         """Encoded bytes."""
-        self.is_complete = True
-        """Whether the coding may end here. A body without any bytes is complete in every coding."""
 
     def decode(self, encoded: bytes, room: int) -> bytes:
         """The next decoded bytes, at most `room`. The rest of what was given is then lost.
@@ -289,18 +285,14 @@ class _Decoder:
         self.taken += len(encoded)
         decoded = bytearray()
         while encoded and len(decoded) < room:
-            if self.is_complete:
-                self._members += 1
-                if self._members > MAX_MEMBERS:
-                    raise ValueError(f"the compressed body has more than {MAX_MEMBERS} members")
-                # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
-                is_raw = self._is_deflate and encoded[0] & 0x0F != zlib.DEFLATED
-                self._inflater = zlib.decompressobj(_RAW_DEFLATE if is_raw else _GZIP_OR_ZLIB)
+            # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
+            is_raw = self._is_deflate and encoded[0] & 0x0F != zlib.DEFLATED
+            window = _RAW_DEFLATE if is_raw else _GZIP_OR_ZLIB
             try:
-                decoded += self._inflater.decompress(encoded, room - len(decoded))
-            except zlib.error as error:
-                raise ValueError(f"the body is not compressed as it says ({error})") from error
-            encoded, self.is_complete = self._inflater.unused_data, self._inflater.eof
+                piece, encoded = self.inflate(encoded, room - len(decoded), window=window)
+            except ValueError as error:
+                raise ValueError(f"the body {error}") from error
+            decoded += piece
         return bytes(decoded)
 
 

@@ -86,19 +86,47 @@ def is_text(body: bytes) -> bool:
 
 def _inflated(body: bytes, room: int) -> tuple[bytes, str | None]:
     """The first bytes of a gzip file, at most `room`, and why they are not all that it should hold."""
-    text = b""
-    for _ in range(MAX_MEMBERS):
-        inflater = zlib.decompressobj(_GZIP_ONLY)
+    text, inflater = b"", Inflater()
+    try:
+        while body and len(text) < room:
+            piece, body = inflater.inflate(body, room - len(text))
+            text += piece
+    except ValueError as error:
+        return text, f"its gzip {error}"
+    return text, None if inflater.is_complete or len(text) >= room else "its gzip breaks off"
+
+
+class Inflater:
+    """Undoes gzip or deflate in bounded steps: a file may have several members, and zeros behind the last."""
+
+    def __init__(self) -> None:
+        self.is_complete: bool = True
+        """Whether the file may end here."""
+        self._members = 0
+        self._member = zlib.decompressobj()
+        """The last; not used before the first."""
+
+    def inflate(self, data: bytes, most: int, *, window: int = _GZIP_ONLY) -> tuple[bytes, bytes]:
+        """Return the next bytes of what the data hold, at most so many, and the data that are left.
+
+        Args:
+            window: that of zlib, for a member that begins here.
+
+        Raises:
+            ValueError: the file is broken, or has too many members.
+        """
+        if self.is_complete:
+            # Some tools fill up their last block.
+            data = data.lstrip(b"\0") if self._members else data
+            if not data:
+                return b"", b""
+            self._members += 1
+            if self._members > MAX_MEMBERS:
+                raise ValueError(f"has more than {MAX_MEMBERS} members")
+            self._member = zlib.decompressobj(window)
         try:
-            text += inflater.decompress(body, room - len(text))
+            piece = self._member.decompress(data, most)
         except zlib.error as error:
-            return text, f"it is not the gzip that it begins as ({error})"
-        if len(text) >= room:
-            return text, None
-        if not inflater.eof:
-            return text, "its gzip breaks off"
-        # Some tools fill up their last block.
-        body = inflater.unused_data.lstrip(b"\0")
-        if not body:
-            return text, None
-    return text, f"its gzip has more than {MAX_MEMBERS} members"
+            raise ValueError(f"is not compressed as it says ({error})") from error
+        self.is_complete = self._member.eof
+        return piece, self._member.unconsumed_tail or self._member.unused_data

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import re
-import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from xml.parsers import expat
 
 from robotgate.clock import parse_date
 from robotgate.errors import InvalidURLError
+from robotgate.rules.decode import Inflater
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -29,11 +29,8 @@ PIECE_BYTES: Final = 64 * 1024
 """Bytes that are unpacked or parsed at once."""
 MAX_LAYERS: Final = 2
 """A gzip file may be sent with gzip as its Content-Encoding."""
-MAX_MEMBERS: Final = 128
-"""Of one gzip file (RFC 1952 §2.2). A member may be empty, but costs as much as a full one."""
 _GZIP: Final = b"\x1f"
 """How gzip begins (RFC 1952 §2.3.1); no text does."""
-_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 
 class BrokenSitemapError(ValueError):
@@ -48,8 +45,7 @@ class Unpacker:
         self._taken = 0
         self._inner: Unpacker | None = None
         """Takes what is unpacked here; None if the bytes are not gzip."""
-        self._inflater = zlib.decompressobj(_GZIP_WINDOW)
-        self._members = 1
+        self._inflater = Inflater()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Give what the bytes hold, in pieces.
@@ -76,25 +72,15 @@ class Unpacker:
         """
         if self._inner is not None:
             yield from self._inner.end()
-            if not self._inflater.eof:
+            if not self._inflater.is_complete:
                 raise BrokenSitemapError("the gzip file breaks off")
 
     def _inflate(self, data: bytes, inner: Unpacker) -> Iterator[bytes]:
         while data:
-            if self._inflater.eof:
-                # Zeros may follow the last member (gzip takes them, because tapes had them).
-                data = data.lstrip(b"\0")
-                if not data:
-                    return
-                self._members += 1
-                if self._members > MAX_MEMBERS:
-                    raise BrokenSitemapError(f"the gzip file has more than {MAX_MEMBERS} members")
-                self._inflater = zlib.decompressobj(_GZIP_WINDOW)
             try:
-                piece = self._inflater.decompress(data, PIECE_BYTES)
-            except zlib.error as error:
-                raise BrokenSitemapError(f"the gzip file is broken ({error})") from error
-            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+                piece, data = self._inflater.inflate(data, PIECE_BYTES)
+            except ValueError as error:
+                raise BrokenSitemapError(f"the gzip file {error}") from error
             yield from inner.feed(piece)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from redis import exceptions as ex
 
 from robotgate.errors import StoreError
+from robotgate.events import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +121,7 @@ def explained(server: str, error: Exception) -> Fault:
     """
     kind, cause, remedy = _KNOWN[_name_of(error)]
     # The message of a failed script may contain text of a site.
-    line = "".join(char if char.isprintable() else "�" for char in str(error))
+    line = printable(str(error))
     told = f" ({line if len(line) <= _MAX_QUOTED else f'{line[:_MAX_QUOTED]}…'})" if line else ""
     return Fault(kind, StoreError(f"{server}: {cause}{told}; {remedy}"))
 
