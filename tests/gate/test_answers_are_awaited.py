@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
-import pickle
 import warnings
 from collections.abc import Callable, Coroutine
 from io import StringIO
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
-from tests.gate.servers import OTHER, PAGE, PRIVATE, ROBOTS, RULES, Held
+from tests.gate.servers import OTHER, PAGE, PRIVATE, ROBOTS, RULES
 
 from robotgate import InvalidURLError, RobotGate
 
@@ -56,23 +54,6 @@ async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_know
         await asyncio.sleep(0)
     assert all("finished" in repr(task) for task in tasks)
     assert None not in [task.result() for task in tasks]
-
-
-async def test_a_waiting_fetch_is_looked_at(web: Web, gate: RobotGate) -> None:
-    """`inspect` tells what a task's coroutine does, and debuggers see where it waits."""
-    page = Held(web, PAGE)
-    fetching = gate.fetch(PAGE)
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CREATED
-    task = asyncio.create_task(fetching)
-    await page.come.wait()
-    assert task.get_coro() is fetching
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_SUSPENDED
-    assert [frame.f_code.co_name for frame in task.get_stack()] == ["answer"]
-    page.release()
-    assert (await task).status == 200
-    assert inspect.getcoroutinestate(fetching) == inspect.CORO_CLOSED
-    with pytest.raises(TypeError, match="cannot pickle"):
-        pickle.dumps(fetching)
 
 
 async def test_warm_answer_that_nobody_awaits_is_silent(web: Web, gate: RobotGate) -> None:

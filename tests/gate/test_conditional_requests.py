@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web as aioweb
 from tests.clocks import LaterClock
 from tests.gate.servers import LOOPBACK, PAGE, PRIVATE, ROBOTS, RULES
-from tests.waiting import until
 
 from robotgate import AccessResult, RobotGate
 
@@ -141,20 +140,6 @@ async def test_304_about_another_copy_is_not_believed(web: Web, open_gate: OpenG
     assert asked_with(web, ROBOTS) == [(None, None), ('"v1"', None), (None, None)]
 
 
-async def test_refresh_behind_everybodys_back(web: Web, open_gate: OpenGate) -> None:
-    """Many ask at once of rules past three quarters of their life: all are answered, and one request is sent."""
-    file = File(RULES, etag='"v1"')
-    web.handle(ROBOTS, file.answer)
-    clock = LaterClock()
-    gate = await open_gate(clock=clock)
-    assert not await gate.allowed(PRIVATE)
-    clock.offset = 0.86 * DAY
-    assert await asyncio.gather(*(gate.allowed(PRIVATE) for _ in range(1000))) == [False] * 1000
-    assert file.statuses == [200]
-    await until(lambda: (gate.host(PAGE).fresh_until_at or 0) > clock.now() + DAY - 60)
-    assert file.statuses == [200, 304]
-
-
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -202,21 +187,3 @@ async def test_304_with_a_body_leaves_the_rules_as_they_are(length: bytes) -> No
         assert (verdict.allowed, verdict.stale, verdict.rule is not None) == (False, False, True)
         assert (await gate.fetch(f"{site}/page")).text == "a page"
     assert len(requests) in (3, 4)
-
-
-async def test_refresh_asks_now(web: Web, open_gate: OpenGate) -> None:
-    """What is fresh is confirmed, then changed, then left as it is by a server that fails: three requests."""
-    file = File(RULES, etag='"v1"')
-    web.handle(ROBOTS, file.answer)
-    gate = await open_gate()
-    assert not await gate.allowed(PRIVATE)
-    same = await gate.refresh(PAGE)
-    file.body, file.etag = "User-agent: *\nDisallow: /other", '"v2"'
-    changed = await gate.refresh(PAGE)
-    assert (same.body.decode(), changed.body.decode()) == (RULES, file.body)
-    assert gate.allowed_nowait(PRIVATE)
-    web.serve(ROBOTS, status=500)
-    failed = await gate.refresh(PAGE)
-    assert (failed.body, failed.fresh_until_at, failed.failures) == (changed.body, changed.fresh_until_at, 1)
-    assert gate.allowed_nowait(PRIVATE)
-    assert file.statuses == [200, 304, 200]

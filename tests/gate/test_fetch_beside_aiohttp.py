@@ -114,7 +114,7 @@ async def test_bodies_as_aiohttp_sends_them(
 @pytest.mark.parametrize(
     ("url", "options"),
     [
-        (PAGE, {"headers": {"Authorization": "Bearer x"}}),
+        (PAGE, {"headers": {"Authorization": "Bearer x", "Proxy-Authorization": "x"}}),
         (PAGE, {"headers": {"Cookie": "a=1", "X-Mine": "1"}}),
         (PAGE, {"cookies": {"a": "1"}}),
         ("http://user:secret@site.example/page", {}),
@@ -134,15 +134,20 @@ async def test_options_as_aiohttp_takes_them(
     if "auth" in options:
         # To make one warns, which pytest lets pass within tests alone.
         options["auth"] = aiohttp.BasicAuth("user", "secret")
-    for target in ("/there", f"{OTHER}/there"):
+    for target in ("/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"):
         web.visits.clear()
         session.cookie_jar.clear()
         web.redirect(PAGE, target, status=307)
         # Older versions of aiohttp take the cookies of a request along to other origins.
-        without = ("Cookie",) if target.startswith(OTHER) else ()
+        without = () if target == "/there" else ("Cookie",)
         of_aiohttp, of_fetch = await both(web, gate, session, "GET", url, options=options, without=without)
         assert of_fetch == of_aiohttp
-    assert not {"Cookie", "Authorization"} & set(web.visits[-1].headers)
+        if target != "/there":
+            there = web.visits[-1].headers
+            assert not {"Cookie", "Authorization", "Proxy-Authorization"} & set(there)
+            assert there.get("X-Mine") == (options.get("headers") or {}).get("X-Mine")
+        for visit in web.visits:
+            assert not (visit.url.endswith("/robots.txt") and "Authorization" in visit.headers)
 
 
 @pytest.mark.parametrize("jar", ["set by the page", "had before"])
@@ -210,24 +215,37 @@ async def test_traces_see_what_they_see_of_aiohttp(web: Web, open_gate: OpenGate
     assert [signal for signal, _ in heard] == ["start", "redirect", "end"]
 
 
-@pytest.mark.parametrize(
-    "location", ["//", "http://", "http:///path", "http:path", "http:/path", "?", "#x", "\\\\x"]
-)
-async def test_odd_locations_end_alike(
+PLACES: Final = {
+    "next": f"{SITE}/dir/next",
+    "?q=1": f"{SITE}/dir/page?q=1",
+    "../up": f"{SITE}/up",
+    "//other.example/x": f"{OTHER}/x",
+    "/caf%C3%A9?a=%26": f"{SITE}/caf%C3%A9?a=%26",
+    "/café": f"{SITE}/caf%C3%A9",
+    "http://OTHER.example:80/x#part": f"{OTHER}/x",
+    " /spaced": f"{SITE}/spaced",
+}
+ODD: Final = ("//", "http://", "http:///path", "http:path", "http:/path", "?", "#x", "\\\\x")
+
+
+@pytest.mark.parametrize("location", [*PLACES, *ODD])
+async def test_locations_lead_to_the_same_place(
     web: Web, gate: RobotGate, session: aiohttp.ClientSession, location: str
 ) -> None:
-    """Both go to the same place, or nowhere; `gate.fetch` never goes where aiohttp does not."""
-    web.redirect(PAGE, location)
+    """Or nowhere; `gate.fetch` never goes where aiohttp does not."""
+    page = f"{SITE}/dir/page"
+    web.redirect(page, location)
     with suppress(aiohttp.ClientError):
-        async with session.get(PAGE, max_redirects=2):
+        async with session.get(page, max_redirects=2):
             pass
     of_aiohttp = set(web.urls)
     web.visits.clear()
     with suppress(aiohttp.ClientError, HostUnavailableError):
-        await gate.fetch(PAGE, max_redirects=2)
+        await gate.fetch(page, max_redirects=2)
+    assert PLACES.get(location, page) in web.urls
     if location in {"http:path", "http:/path"}:
         # Older versions of aiohttp stop here; browsers do not.
-        of_aiohttp.add(f"{SITE}/path")
+        of_aiohttp.add(f"{SITE}/{'dir/' if location == 'http:path' else ''}path")
     assert {url for url in web.urls if not url.endswith("/robots.txt")} <= of_aiohttp
 
 

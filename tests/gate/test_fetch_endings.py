@@ -202,19 +202,3 @@ async def test_middleware_that_raises_ends_the_turn(web: Web, open_gate: OpenGat
             await gate.fetch(PAGE)
         assert await ledger.is_balanced(gate)
     assert ledger.began == {PAGE: 1}
-
-
-async def test_rule_for_statuses_that_raises_ends_the_turn(web: Web, gate: RobotGate) -> None:
-    """Once, with an error of its own."""
-
-    async def rule(_: aiohttp.ClientResponse) -> None:
-        raise ZeroDivisionError
-
-    web.serve(PAGE, LARGE)
-    ledger = Ledger(gate)
-    with pytest.raises(ZeroDivisionError):
-        await gate.fetch(PAGE, raise_for_status=rule)
-    with pytest.raises(ZeroDivisionError):
-        await gate.fetch(PAGE, raise_for_status=rule).__aenter__()
-    assert await ledger.is_balanced(gate)
-    assert ledger.began == {PAGE: 2}

@@ -10,7 +10,7 @@ from tests.clocks import LaterClock
 from tests.gate.servers import PAGE, ROBOTS, RULES, SITE
 from yarl import URL
 
-from robotgate import AccessResult, Reason
+from robotgate import AccessResult, DisallowedError, Reason
 from robotgate.sites import HostAccess
 
 if TYPE_CHECKING:
@@ -34,18 +34,6 @@ async def test_unknown_host(web: Web, gate: RobotGate) -> None:
     assert web.visits == []
 
 
-async def test_one_line_for_a_host(web: Web, gate: RobotGate) -> None:
-    """A count of one has its singular; robots.txt is counted and timed as a visit."""
-    assert "unknown, 0 visits, 0 bytes, 0 refused" in str(gate.host(PAGE))
-    web.serve(ROBOTS, RULES)
-    before = time.time()
-    await gate.allowed(PAGE)
-    view = gate.host(PAGE)
-    assert f"controlled, 1 visit, {len(RULES)} bytes, 0 refused" in str(view)
-    assert view.last_visit_at is not None
-    assert before - 0.01 <= view.last_visit_at <= time.time() + 0.01
-
-
 async def test_access(gate: RobotGate, subtests: pytest.Subtests) -> None:
     """Excluded, open or controlled, as LWP::ElephantUA told hosts apart."""
     for robots, access in {
@@ -65,21 +53,6 @@ async def test_access(gate: RobotGate, subtests: pytest.Subtests) -> None:
             assert gate.host(PAGE).access is access
 
 
-async def test_access_without_a_file(web: Web, gate: RobotGate) -> None:
-    """By the status table."""
-    for status, access in {
-        404: HostAccess.OPEN,
-        401: HostAccess.EXCLUDED,
-        500: HostAccess.UNREACHABLE,
-    }.items():
-        site = f"http://{status}.example"
-        web.serve(f"{site}/robots.txt", status=status)
-        await gate.allowed(f"{site}/page")
-        assert gate.host(site).access is access
-        assert access.value in str(gate.host(site))
-        assert gate.stats().origins_unreachable == (status == 500)
-
-
 async def test_freshness(web: Web, open_gate: OpenGate) -> None:
     """Until when what is known holds, and whether it is only the last good copy."""
     clock = LaterClock()
@@ -89,7 +62,7 @@ async def test_freshness(web: Web, open_gate: OpenGate) -> None:
     view = gate.host(PAGE)
     assert view.checked_at is not None
     assert view.fresh_until_at == pytest.approx(view.checked_at + 7200)
-    assert (view.stale, "stale" in str(view)) == (False, False)
+    assert not view.stale
     web.serve(ROBOTS, status=500)
     clock.offset = 7201
     await gate.allowed(PAGE)
@@ -98,7 +71,6 @@ async def test_freshness(web: Web, open_gate: OpenGate) -> None:
     assert view.fresh_until_at is not None
     assert 60 <= view.fresh_until_at - view.checked_at <= 75
     assert (view.access, view.stale) == (HostAccess.CONTROLLED, True)
-    assert f"{SITE}: controlled by stale rules, " in str(view)
 
 
 async def test_access_is_the_origins_and_pace_is_the_hosts(gate: RobotGate) -> None:
@@ -123,6 +95,7 @@ SPELLINGS = [
     (f"{SITE}/private#top", False),
     (f"{SITE}/x/../private", False),
     (f"{SITE}/./private", False),
+    (f"{SITE}/x/%2e%2e/private", False),
     (f"{SITE}/%70rivate", False),
     (f"{SITE}/private%20x", False),
     (f"{SITE}:80/private", False),
@@ -142,17 +115,19 @@ SPELLINGS = [
 
 
 async def test_memory_and_doors_agree_on_spellings(gate: RobotGate, subtests: pytest.Subtests) -> None:
-    """The short way through memory answers as the long way does."""
+    """The short way through memory answers as the long way does, and a refusal costs no turn."""
+    rules = "User-agent: *\nDisallow: /private\nDisallow: /bücher\nDisallow: /a%7Cb\nDisallow: /a%20b\n"
+    gate.learn(SITE, rules.encode())
     for url, allowed in SPELLINGS:
-        with subtests.test(url=url, allowed=allowed):
-            rules = (
-                "User-agent: *\nDisallow: /private\nDisallow: /bücher\nDisallow: /a%7Cb\nDisallow: /a%20b\n"
-            )
-            gate.learn(SITE, rules.encode())
-            assert gate.allowed_nowait(url) is allowed
-            assert gate.allowed_nowait(URL(url)) is allowed
-            assert await gate.allowed(url) is allowed
-            assert (await gate.check(url)).allowed is allowed
+        for spelling in (url, URL(url)):
+            with subtests.test(spelling=spelling, allowed=allowed):
+                assert gate.allowed_nowait(spelling) is allowed
+                assert await gate.allowed(spelling) is allowed
+                assert (await gate.check(spelling)).allowed is allowed
+                if not allowed:
+                    with pytest.raises(DisallowedError):
+                        await gate.fetch(spelling)
+    assert gate.host(SITE).visits == 0
 
 
 async def test_longer_name_is_another_host(web: Web, gate: RobotGate) -> None:
@@ -192,14 +167,6 @@ async def test_learnt_rules_hold_until_their_time(web: Web, gate: RobotGate) -> 
     assert verdict.fresh_until_at == pytest.approx(time.time() + 86_400, abs=5)
 
 
-async def test_learnt_crawl_delay_is_kept(web: Web, gate: RobotGate) -> None:
-    """From the first page on."""
-    gate.learn(PAGE, b"User-agent: *\nCrawl-delay: 0.15")
-    for number in range(3):
-        await gate.fetch(f"{PAGE}/{number}")
-    assert min(web.gaps("site.example")) >= 0.15
-
-
 async def test_what_an_earlier_gate_learnt_is_told_before_any_turn(
     tmp_path: Path, web: Web, open_gate: OpenGate
 ) -> None:
@@ -231,16 +198,3 @@ async def test_hosts_and_origins_are_counted_as_they_are_listed(gate: RobotGate)
     assert hosts[0].origins == tuple(view.origin for view in origins if view.host == "site.example")
     assert all(len(str(view).splitlines()) == 1 for view in (*hosts, *origins))
     assert origins[3].access is None
-
-
-async def test_what_slows_a_host_down_is_told_by_field(web: Web, open_gate: OpenGate) -> None:
-    """Its line says which header asked, until when, and the delay that the host has taught; before, neither."""
-    web.serve(PAGE, status=429, headers={"Retry-After": "200"})
-    gate = await open_gate(adaptive=True)
-    before = str(gate.host(PAGE))
-    await gate.fetch(PAGE)
-    after = str(gate.host(PAGE))
-    assert "asked by" not in before
-    assert "learned" not in before
-    assert "asked by Retry-After until 2" in after
-    assert "learned delay 0." in after

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import random
 import tracemalloc
 import zlib
 from contextlib import contextmanager
@@ -17,12 +16,12 @@ from aiohttp import web as aioweb
 from tests.client.hostile_answers import compressed
 from tests.gate.servers import PAGE, PRIVATE, ROBOTS, cut_off, endless, hang_up
 
-from robotgate import AccessResult, Reason, ResponseTooLargeError, RobotsTxt, SQLiteStore
+from robotgate import AccessResult, Reason, ResponseTooLargeError, SQLiteStore
 from robotgate.client.robots import AiohttpFetcher
 from robotgate.sites import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.conftest import OpenGate
@@ -98,26 +97,6 @@ async def test_endless_bodies_side_by_side_stall_nobody(web: Web, gate: RobotGat
     assert answers == [False] * 21 + [True]
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_limit_counts_after_decompression(web: Web, gate: RobotGate, encoding: str) -> None:
-    """However small it came."""
-    body = RULES + b"#" * MAX_BYTES
-    compressed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
-    web.serve(ROBOTS, compressed, headers={"Content-Encoding": encoding})
-    assert not await gate.allowed(PRIVATE)
-    assert (await gate.robots(PAGE)).body == RULES
-
-
-async def test_body_without_rules_opens_the_site(web: Web, gate: RobotGate) -> None:
-    """Nothing in it can be read as a rule for us: an answer, never an exception."""
-    for number, body in enumerate(
-        (b"<!DOCTYPE html><h1>Welcome</h1>", bytes(range(256)) * 500, b"\r" * 10_000)
-    ):
-        web.serve(f"http://site{number}.example/robots.txt", body)
-        verdict = await gate.check(f"http://site{number}.example/private")
-        assert (verdict.allowed, verdict.access) == (True, AccessResult.SUCCESSFUL)
-
-
 async def test_rules_are_found(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:
     """Whatever lines can be parsed bind (RFC 9309 §2.2)."""
     files: dict[str, tuple[bytes, dict[str, str]]] = {
@@ -158,23 +137,6 @@ async def test_stores_keep_what_was_served(
             assert (await gate.robots(PAGE)).body == body
             await gate.aclose()
     assert web.urls == [ROBOTS]
-
-
-@pytest.mark.parametrize(
-    "encode", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "UTF-16"]
-)
-async def test_of_a_long_file_in_another_form_whole_lines_are_read(
-    web: Web, gate: RobotGate, encode: Callable[[bytes], bytes]
-) -> None:
-    """The limit is that of other files, for what is kept as well."""
-    noise = random.Random(1)
-    lines = b"".join(b"Allow: /%032x\n" % noise.getrandbits(128) for _ in range(15_000))
-    body = encode(RULES + lines)
-    web.serve(ROBOTS, body)
-    assert not await gate.allowed(PRIVATE)
-    record = await gate.robots(PAGE)
-    assert len(record.body) <= MAX_BYTES
-    assert RobotsTxt.parse(record.body).groups == RobotsTxt.parse(body).groups
 
 
 async def chunks_without_an_end(request: aioweb.Request) -> aioweb.StreamResponse:

@@ -11,7 +11,6 @@ from tests.conftest import AGENT, CONTACT
 from tests.gate.crawlers import crawler
 from tests.gate.servers import PAGE, ROBOTS, SITE
 from tests.waiting import until
-from yarl import URL
 
 from robotgate import OptionError, RobotGate
 
@@ -53,32 +52,6 @@ async def test_every_request_says_who_we_are(
     for visit in web.visits:
         assert (visit.headers["User-Agent"], visit.headers.get("From")) == sent
         assert len(visit.headers.getall("User-Agent")) == 1
-
-
-async def test_robots_txt_carries_nothing_of_the_session(web: Web) -> None:
-    """Neither its headers, nor its cookies, nor its Authorization; nor those of a redirect's target."""
-    jar = aiohttp.CookieJar()
-    for host in ("site", "other"):
-        jar.update_cookies({"id": "secret"}, URL(f"http://{host}.example/"))
-    web.redirect(ROBOTS, "http://other.example/robots.txt")
-    headers = {
-        "Authorization": "Bearer secret",
-        "Proxy-Authorization": "secret",
-        "Cookie": "secret=1",
-        "X-Api-Key": "secret",
-        "User-Agent": "Other/1.0",
-        "From": "secret@example.net",
-    }
-    async with (
-        crawler(web, headers=headers, cookie_jar=jar) as session,
-        RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate,
-    ):
-        await gate.fetch(PAGE, headers={"X-Mine": "secret"}, cookies={"mine": "secret"})
-    for url in (ROBOTS, "http://other.example/robots.txt"):
-        assert not [name for name, value in web.visit(url).headers.items() if "secret" in value]
-        assert web.visit(url).headers["User-Agent"] == "ExampleBot/1.0"
-    assert web.visit(PAGE).headers["X-Api-Key"] == "secret"
-    assert web.visit(PAGE).headers["Authorization"] == "Bearer secret"
 
 
 OURS = {"User-Agent": AGENT, "From": CONTACT}

@@ -186,24 +186,6 @@ async def test_guard_stops_what_the_gate_lets_pass(
     assert gate.host(PAGE).open_turns == 0
 
 
-async def test_unread_503_is_out_of_the_way_when_it_is_sent_again(web: Web, open_gate: OpenGate) -> None:
-    """Three megabytes that are not read, one connection, and a host with a delay of a second."""
-    gate = await open_gate(delay=DELAY)
-    answers = iter((503, 200))
-
-    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
-        return aioweb.Response(status=next(answers), headers={"Retry-After": "1"}, body=LARGE)
-
-    web.handle(PAGE, answer)
-    async with (
-        crawler(web, Attempts(), gate.middleware, limit_per_host=1) as session,
-        session.get(PAGE) as response,
-    ):
-        assert len(await response.read()) == len(LARGE)
-    assert web.gaps("site.example")[-1] >= 1
-    assert web.peak() == 1
-
-
 async def test_attempts_that_all_fail_give_the_last_answer(web: Web, open_gate: OpenGate) -> None:
     """Which can still be read."""
     gate = await open_gate(delay=DELAY)

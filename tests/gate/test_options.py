@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import math
-import warnings
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import PAGE
 
-from robotgate import Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate, StatusPolicy
+from robotgate import Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -111,31 +110,6 @@ def test_delay_over_max_delay_is_refused(
     """Every site would be refused."""
     with pytest.raises(OptionError, match=match):
         make(AGENT, contact=CONTACT, **options)
-
-
-def test_ordinary_options_do_not_warn() -> None:
-    """A gate made as the documents show it is silent."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        RobotGate(
-            AGENT,
-            contact="https://example.org/bot",
-            delay=0,
-            max_delay=0,
-            max_wait=0,
-            max_block=math.inf,
-            concurrency=1,
-            rate=(600, 3600),
-            total_rate=(50, 1),
-            latency_factor=5,
-            obey_crawl_delay=False,
-            obey_visit_time=True,
-            pace_key=PaceKey.REGISTRABLE_DOMAIN,
-            overrides={"*.example.org": HostOverride(delay=5, max_delay=math.inf)},
-            status_policy=StatusPolicy.RFC9309,
-            allow_private_addresses=True,
-        )
-    assert caught == []
 
 
 def test_making_a_gate_needs_no_event_loop() -> None:

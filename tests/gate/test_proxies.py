@@ -234,15 +234,6 @@ async def test_proxy_of_a_session_is_not_known_to_the_gates_own_questions(
     assert proxy.asked == [f"{sites[0]}/page"]
 
 
-async def test_proxy_that_is_gone_closes_the_site(web: Web, gate: RobotGate, proxy: Proxy) -> None:
-    """Nothing goes past it."""
-    async with crawler(web, gate.middleware, proxy="http://127.0.0.1:9") as session:
-        with pytest.raises(aiohttp.ClientError):
-            await read(session, PAGE)
-    assert web.visits == []
-    assert proxy.asked == []
-
-
 # ── robots.txt by the session itself
 
 
@@ -265,21 +256,19 @@ async def test_cookies_of_robots_txt_are_forgotten(web: Web, open_gate: OpenGate
 
 
 async def test_headers_of_the_session_are_not_for_robots_txt(web: Web, open_gate: OpenGate) -> None:
-    """None of them, by whatever name a site wants its keys; pages get them, at the first hop and within its origin."""
+    """Nor are those of the fetch; pages get them, by whatever name a site wants its keys."""
     web.redirect(ROBOTS, "/rules")
+    web.redirect(f"{SITE}/rules", f"{OTHER}/rules")
     names = ["Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "If-None-Match"]
-    async with crawler(web, headers=dict.fromkeys(names, "secret")) as session:
+    async with crawler(web, headers=dict.fromkeys([*names, "User-Agent", "From"], "secret")) as session:
         gate = await open_gate(session=session)
-        await gate.fetch(PAGE)
-    assert [web.visit(PAGE).headers[name] for name in names] == ["secret"] * 5
-    for url in (ROBOTS, f"{SITE}/rules"):
-        assert set(web.visit(url).headers) - {"Connection"} == {
-            "Host",
-            "Accept",
-            "Accept-Encoding",
-            "User-Agent",
-            "From",
-        }
+        await gate.fetch(PAGE, headers={"X-Mine": "secret"})
+    assert [web.visit(PAGE).headers[name] for name in (*names, "X-Mine")] == ["secret"] * 6
+    for url in (ROBOTS, f"{SITE}/rules", f"{OTHER}/rules"):
+        headers = web.visit(url).headers
+        ours = {"Host", "Accept", "Accept-Encoding", "User-Agent", "From"}
+        assert set(headers) - {"Connection"} == ours
+        assert "secret" not in headers.values()
 
 
 @pytest.mark.filterwarnings("ignore:Inheritance class .* is discouraged:DeprecationWarning")
@@ -423,6 +412,7 @@ async def test_dead_proxy_closes_no_site(web: Web, open_gate: OpenGate, tmp_path
             await gate.fetch(page, proxy=dead)
         assert dead.replace("user:secret@", "") in str(caught.value)
         assert "secret" not in str(caught.value)
+        assert web.visits == []
         assert (await gate.fetch(page)).status == 200
         with pytest.raises(ProxyUnavailableError):
             await gate.fetch(page, proxy=dead)

@@ -177,18 +177,3 @@ async def test_head_beyond_all_limits_closes_the_site(web: Web, open_gate: OpenG
         web.serve(f"http://127.0.0.1:{web.port}/robots.txt", RULES, headers=headers)
         verdict = await gate.check(f"http://127.0.0.1:{web.port}/page")
         assert verdict.access is AccessResult.UNREACHABLE
-
-
-@pytest.mark.parametrize(("name", "is_own"), [("utf-8", False), ("none", True), ("gzip, utf-8", True)])
-async def test_robots_txt_with_a_name_of_no_coding_is_read(
-    web: Web, open_gate: OpenGate, name: str, *, is_own: bool
-) -> None:
-    """By the gate's own session and by another's, as their pages are."""
-    site = f"http://127.0.0.1:{web.port}"
-    body = gzip.compress(RULES.encode()) if "gzip" in name else RULES
-    web.serve(f"{site}/robots.txt", body, headers={"Content-Encoding": name})
-    web.serve(f"{site}/page", RULES, headers={"Content-Encoding": name.removeprefix("gzip, ")})
-    async with aiohttp.ClientSession(connector=web.connector()) as session:
-        gate = await open_gate(session=None if is_own else session, allow_private_addresses=True)
-        assert not await gate.allowed(f"{site}/private")
-        assert (await gate.fetch(f"{site}/page")).text == RULES

@@ -10,7 +10,7 @@ import pytest
 from tests.failing import FailingStore, LosableStore
 from tests.gate.servers import PAGE, PRIVATE, ROBOTS, RULES, Held
 
-from robotgate import AccessResult, HostUnavailableError, MemoryStore, Origin, Reason, StoreError
+from robotgate import AccessResult, HostUnavailableError, Origin, Reason, StoreError
 from robotgate.sites import Outcome, RobotsRecord
 
 if TYPE_CHECKING:
@@ -119,16 +119,6 @@ async def test_slow_hosts_are_asked_side_by_side(web: Web, gate: RobotGate) -> N
     for each in held:
         each.release()
     assert {response.status for response in await asyncio.gather(*fetching)} == {200}
-
-
-async def test_two_gates_on_one_store_make_one_request(web: Web, open_gate: OpenGate) -> None:
-    """They ask at the same time; one fetches, the other finds the record."""
-    store = MemoryStore()
-    gates = [await open_gate(store=store), await open_gate(store=store)]
-    web.serve(ROBOTS, RULES, takes=0.05)
-    answers = await asyncio.gather(*(gate.allowed(PRIVATE) for gate in gates for _ in range(100)))
-    assert answers == [False] * 200
-    assert web.counts() == {ROBOTS: 1}
 
 
 async def test_each_origin_has_its_own(web: Web, gate: RobotGate) -> None:

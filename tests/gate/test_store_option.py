@@ -58,16 +58,6 @@ def test_what_is_no_path_is_refused_at_once(subtests: pytest.Subtests) -> None:
             RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
 
 
-def test_a_store_and_a_gate_refuse_the_same() -> None:
-    """In the same words, each by the name of its own option."""
-    for path in ("", "/", "cache\0.db", ":memory:", "sqlite:///cache.db"):
-        with pytest.raises(OptionError) as by_store:
-            SQLiteStore(path)
-        with pytest.raises(OptionError) as by_gate:
-            RobotGate(AGENT, contact=CONTACT, store=path)
-        assert str(by_gate.value) == str(by_store.value).replace("path=", "store=", 1)
-
-
 def test_a_refusal_tells_no_password() -> None:
     """Error messages are logged; a SQLiteStore that is given a server's URL names RedisStore."""
     url = "redis://user:s3cret@db.example:6379/name"

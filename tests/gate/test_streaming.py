@@ -75,20 +75,6 @@ async def test_host_waits_for_the_end_of_the_stream(web: Web, open_gate: OpenGat
     assert web.urls == [ROBOTS, PAGE, NEXT]
 
 
-async def test_redirects_are_followed(web: Web, gate: RobotGate) -> None:
-    """Each hop judged and paced; the response is the last one's."""
-    web.redirect(PAGE, "http://other.example/there", body=LARGE)
-    async with gate.fetch(PAGE) as response:
-        assert str(response.url) == "http://other.example/there"
-    web.serve("http://third.example/robots.txt", RULES)
-    web.redirect("http://other.example/there", "http://third.example/private")
-    with pytest.raises(DisallowedError) as caught:
-        async with gate.fetch(PAGE):
-            raise AssertionError
-    assert caught.value.chain == (PAGE, "http://other.example/there")
-    assert gate.host(PAGE).open_turns == gate.host("http://other.example/").open_turns == 0
-
-
 async def test_fetch_is_one_request(web: Web, gate: RobotGate) -> None:
     """Entered again, it would lose hold of the response it has."""
     awaited, entered = gate.fetch(PAGE), gate.fetch(PAGE)
@@ -140,36 +126,12 @@ async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> 
     assert (await gate.fetch(NEXT)).status == 200
 
 
-async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate) -> None:
-    """Within the host's own turn its other origin cannot be asked for its rules: an error, not a deadlock."""
-    other = f"{SITE}:8080/page"
-    async with asyncio.timeout(60), gate.turn(PAGE):
-        for ask in (
-            gate.allowed,
-            gate.check,
-            gate.sitemaps,
-            gate.fetch,
-            lambda url: gate.turn(url).__aenter__(),
-        ):
-            with pytest.raises(NestedTurnError):
-                await ask(other)
-
-
 async def test_robots_txt_that_redirects_to_its_askers_host_is_an_error(web: Web, gate: RobotGate) -> None:
     """The wait is the same, though it begins at another host."""
     web.redirect("http://other.example/robots.txt", f"{SITE}/shared.txt")
     async with asyncio.timeout(60), gate.turn(PAGE):
         with pytest.raises(NestedTurnError):
             await gate.allowed("http://other.example/")
-
-
-async def test_other_tasks_wait_for_an_open_turn(gate: RobotGate) -> None:
-    """Only the task that holds it would wait for itself."""
-    async with gate.turn(PAGE):
-        other = asyncio.create_task(gate.fetch(NEXT))
-        await until(lambda: gate.host(PAGE).waiting == 1)
-        assert not other.done()
-    assert (await other).status == 200
 
 
 # ── turns

@@ -13,7 +13,7 @@ from tests.gate.network import Zone
 from tests.gate.servers import LOOPBACK
 from tests.waiting import settle, until
 
-from robotgate.client.connector import MAX_IDLE, MIN_IDLE, USUAL_DESCRIPTORS, BudgetedConnector, idle_limit
+from robotgate.client.connector import BudgetedConnector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,13 +209,3 @@ async def test_tls_connections_are_bounded_too(web: Web) -> None:
                 await response.read()
         await until(lambda: len(connector.open_sockets) == 2)
     await until(lambda: len(connector.open_sockets) == 0)
-
-
-def test_bound_leaves_most_descriptors_to_others() -> None:
-    """A quarter of what the process may have, where the system tells."""
-    assert MIN_IDLE <= idle_limit() <= MAX_IDLE
-    resource = pytest.importorskip("resource")
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if MIN_IDLE * 4 <= allowed <= MAX_IDLE * 4:
-        assert idle_limit() == allowed // 4
-    assert USUAL_DESCRIPTORS // 4 <= MAX_IDLE
