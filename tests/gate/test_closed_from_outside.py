@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import aiohttp
 import pytest
 from tests.gate.crawlers import crawler, read
 from tests.gate.servers import NEXT, SITE, Held
-from tests.pace.bench import Bench
-from tests.waiting import settle, until
+from tests.paced import make_gate
+from tests.waiting import settle
 
-from robotgate.pace.host import PacedTurn
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    import aiohttp
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
@@ -102,28 +100,18 @@ async def test_the_coroutine_of_a_task_is_closed(
         await task
 
 
-async def test_a_waiting_coroutine_is_closed_in_another_thread(web: Web, open_gate: OpenGate) -> None:
-    """The garbage collector runs in any thread."""
+@pytest.mark.parametrize("is_closed", [False, True], ids=["dropped", "closed"])
+async def test_a_waiting_coroutine_ends_in_other_ways(
+    web: Web, open_gate: OpenGate, *, is_closed: bool
+) -> None:
+    """Nothing holds it any more, or another thread closes it: the garbage collector runs in any thread."""
     gate = await open_gate()
     held = Held(web, FIRST)
     first = await begun(held, gate.fetch(FIRST))
     waiting = gate.fetch(NEXT)
     waiting.send(None)
-    closing = threading.Thread(target=waiting.close)
-    closing.start()
-    await until(lambda: not closing.is_alive())
-    held.release()
-    await first
-    assert (await gate.fetch(NEXT)).status == 200
-
-
-async def test_a_waiting_coroutine_is_dropped(web: Web, open_gate: OpenGate) -> None:
-    """Nothing holds it any more."""
-    gate = await open_gate()
-    held = Held(web, FIRST)
-    first = await begun(held, gate.fetch(FIRST))
-    waiting = gate.fetch(NEXT)
-    waiting.send(None)
+    if is_closed:
+        await asyncio.to_thread(waiting.close)
     del waiting
     gc.collect()
     held.release()
@@ -137,11 +125,12 @@ def test_a_coroutine_outlives_its_loop() -> None:
     waiting: list[Coroutine[object, None, object]] = []
 
     async def begin() -> None:
-        bench = Bench()
-        paced = bench.origin()
-        await asyncio.create_task(bench.begin(PacedTurn(paced)))
-        waiting.append(bench.scheduler.wait(PacedTurn(paced)))
-        waiting[0].send(None)
+        async with aiohttp.ClientSession() as session:
+            gate = await make_gate(session=session).__aenter__()
+            gate.learn(NEXT, b"")
+            await asyncio.create_task(gate.turn(NEXT).__aenter__())
+            waiting.append(gate.turn(NEXT).__aenter__())
+            waiting[0].send(None)
 
     loop.run_until_complete(begin())
     loop.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conftest import AGENT, CONTACT
+from tests.failing import FailingStore
 from tests.gate.crawlers import crawler, read
 from tests.gate.servers import NEXT, OTHER, PAGE, RULES
 from tests.waiting import until
@@ -17,7 +18,6 @@ from robotgate import (
     GateClosedError,
     HostUnavailableError,
     InvalidURLError,
-    MemoryStore,
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
-
-    from robotgate import Origin
-    from robotgate.sites import RobotsRecord
 
 
 class Recorder:
@@ -55,21 +52,13 @@ class Recorder:
             raise
 
 
-class LostStore(MemoryStore):
-    """Cannot be read."""
-
-    async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """Fail."""
-        raise StoreError("the disk is gone: plug it in")
-
-
 async def refusing(why: str, open_gate: OpenGate, stack: AsyncExitStack) -> RobotGate:
     """A gate that has something against the page, or nothing."""
     match why:
         case "unopened":
             return RobotGate(AGENT, contact=CONTACT)
         case "lost store":
-            return await open_gate(store=LostStore())
+            return await open_gate(store=FailingStore("load_record"))
         case "too soon":
             gate = await open_gate(delay=30, max_wait=0)
             gate.learn(PAGE, b"")
