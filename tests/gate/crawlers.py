@@ -64,3 +64,12 @@ async def read(session: aiohttp.ClientSession, url: str, *, proxy: str | None = 
     async with session.get(url, proxy=proxy) as response:
         await response.read()
         return response.status
+
+
+async def text(gate: RobotGate, url: str, door: str, session: aiohttp.ClientSession | None = None) -> str:
+    """A page as the gate fetches it, as it streams it, or as a session with its middleware reads it."""
+    if door == "fetch":
+        return (await gate.fetch(url)).text
+    asked = session.get(url) if session is not None and door == "middleware" else gate.fetch(url)
+    async with asked as response:
+        return await response.text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
@@ -18,86 +18,34 @@ if TYPE_CHECKING:
 
     from robotgate import RobotGate
 
-NON_PUBLIC = [
-    "http://127.0.0.1/",
-    "http://127.255.255.254:8080/",
-    "http://0.0.0.0/",
-    "http://10.0.0.1/",
-    "http://172.16.0.1/",
-    "http://172.31.255.255/",
-    "http://192.168.0.1/",
-    "http://100.64.0.1/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://192.0.2.1/",
-    "http://198.18.0.1/",
-    "http://198.51.100.1/",
-    "http://203.0.113.1/",
-    "http://224.0.0.1/",
-    "http://240.0.0.1/",
-    "http://255.255.255.255/",
-    "http://127.0.0.1./",
-    "http://[::1]/",
-    "http://[::]/",
-    "http://[fe80::1]/",
-    "http://[fc00::1]/",
-    "http://[fd12:3456::1]/",
-    "http://[ff02::1]/",
-    "http://[2001:db8::1]/",
-    "http://[::ffff:127.0.0.1]/",
-    "http://[::ffff:7f00:1]/",
-    "http://[64:ff9b::127.0.0.1]/",
-    "http://[2002:7f00:1::]/",
-    "http://localhost/",
-    "http://LOCALHOST:8080/",
-    "http://localhost./",
-    "http://intranet.localhost/",
-    "http://user:password@127.0.0.1/",
-    "http://192.0.0.8/",
-    "http://192.88.99.1/",
-    "http://[::127.0.0.1]/",
-    "http://[::ffff:0:127.0.0.1]/",
-    "http://[0:0:0:0:0:FFFF:7F00:0001]/",
-    "http://[64:ff9b::10.0.0.1]/",
-    "http://[64:ff9b:1::1]/",
-    "http://[2002:c0a8:101::]/",
-    "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/",
-    "http://[3fff::1]/",
-    "http://[5f00::1]/",
-    "http://[fec0::1]/",
-    "http://１２７。０。０。１/",  # noqa: RUF001  # Full-width.
-    "http://①②⑦.⓪.⓪.①/",
-    "http://127.0.0.1。/",
-    "http://ｌｏｃａｌｈｏｓｔ/",  # noqa: RUF001  # Full-width.
-    "http://localhost。/",
-    "http://a.b.localhost./",
-]
-AMBIGUOUS = [
-    "http://2130706433/",
-    "http://0x7f000001/",
-    "http://0x7f.1/",
-    "http://127.1/",
-    "http://0177.0.0.1/",
-    "http://127.0.0.01/",
-    "http://127。1/",
-    "http://0/",
-    "http://017700000001/",
-    "http://0x7f.0.0.0x1/",
-    "http://0x7f。1/",
-    "http://127.0.0.1../",
-    "http://localhost../",
-    "http://١٢٧.0.0.1/",
-    "http://%31%32%37.0.0.1/",
-    "http://127%2e0%2e0%2e1/",
-    "http://127.0.0.1%2e/",
-    "http://loc%61lhost/",
-    "http://127.0.0.1%00.example/",
-    "http://127.0.0.1%2f.example/",
-    "http://[::1%25lo]/",
-    "http://[::ffff:0x7f.1]/",
-    "http://1.2.3.4.5/",
-    "http://[fe80::1%25eth0]/",
-    "http://[fe80::1%eth0]/",
-]
+NON_PUBLIC: Final = {
+    "this machine": ("127.0.0.1", "127.255.255.254:8080", "0.0.0.0", "127.0.0.1.", "user:password@127.0.0.1"),
+    "its names": ("localhost", "LOCALHOST:8080", "localhost.", "intranet.localhost", "a.b.localhost."),
+    "its network": ("10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1"),
+    "its cloud": ("169.254.169.254",),
+    "others": ("192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "192.0.0.8", "192.88.99.1"),
+    "many": ("224.0.0.1", "240.0.0.1", "255.255.255.255"),
+    "IPv6": ("[::1]", "[::]", "[fe80::1]", "[fc00::1]", "[fd12:3456::1]", "[ff02::1]", "[2001:db8::1]"),
+    "IPv6, others": ("[3fff::1]", "[5f00::1]", "[fec0::1]", "[64:ff9b:1::1]"),
+    "mapped": ("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:FFFF:7F00:0001]", "[::ffff:0:127.0.0.1]"),
+    "within": ("[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[64:ff9b::10.0.0.1]", "[2002:7f00:1::]"),
+    "tunnelled": ("[2002:c0a8:101::]", "[2001:0:4136:e378:8000:63bf:3fff:fdd2]"),
+    "full-width": ("１２７。０。０。１", "ｌｏｃａｌｈｏｓｔ"),  # noqa: RUF001
+    "other characters": ("①②⑦.⓪.⓪.①", "127.0.0.1。", "localhost。"),
+}
+"""Hosts that no public site has."""
+AMBIGUOUS: Final = {
+    "numbers": ("2130706433", "0x7f000001", "0", "017700000001", "0177.0.0.1", "127.0.0.01", "0x7f.0.0.0x1"),
+    "fewer parts": ("0x7f.1", "127.1", "127。1", "0x7f。1", "[::ffff:0x7f.1]"),
+    "more parts": ("1.2.3.4.5", "127.0.0.1..", "localhost.."),
+    "other digits": ("١٢٧.0.0.1",),
+    "escapes": ("%31%32%37.0.0.1", "127%2e0%2e0%2e1", "127.0.0.1%2e", "loc%61lhost"),
+    "escaped ends": ("127.0.0.1%00.example", "127.0.0.1%2f.example"),
+    "zones": ("[::1%25lo]", "[fe80::1%25eth0]", "[fe80::1%eth0]"),
+}
+"""Hosts that one client reads as another address than the next, or as none."""
+NON_PUBLIC_URLS: Final = [f"http://{host}/" for hosts in NON_PUBLIC.values() for host in hosts]
+AMBIGUOUS_URLS: Final = [f"http://{host}/" for hosts in AMBIGUOUS.values() for host in hosts]
 
 
 def _redirect_to(url: str) -> Handler:
@@ -116,7 +64,7 @@ def _redirect_to(url: str) -> Handler:
 
 async def test_non_public_literal_is_refused(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:
     """The error names the option that permits it; nothing is sent."""
-    for url in NON_PUBLIC:
+    for url in NON_PUBLIC_URLS:
         with subtests.test(url=url):
             with pytest.raises(NonPublicAddressError, match="allow_private_addresses"):
                 await gate.allowed(url)
@@ -129,7 +77,7 @@ async def test_spelling_that_clients_read_differently_is_no_url(
     web: Web, gate: RobotGate, subtests: pytest.Subtests
 ) -> None:
     """Whether or not private addresses are permitted."""
-    for url in AMBIGUOUS:
+    for url in AMBIGUOUS_URLS:
         with subtests.test(url=url):
             with pytest.raises(InvalidURLError):
                 await gate.fetch(url)
@@ -142,7 +90,7 @@ async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSess
     async with aiohttp.ClientSession(
         connector=session.connector, connector_owner=False, middlewares=[gate.middleware]
     ) as crawler:
-        for number, url in enumerate(NON_PUBLIC + AMBIGUOUS):
+        for number, url in enumerate(NON_PUBLIC_URLS + AMBIGUOUS_URLS):
             site = f"http://site{number}.example"
             web.handle(f"{site}/page", _redirect_to(url))
             with pytest.raises(refusals):
@@ -154,14 +102,14 @@ async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSess
 
 async def test_redirects_of_page_and_robots_txt_are_refused_the_same(web: Web, gate: RobotGate) -> None:
     """Whatever a server writes into its Location, the caller gets an error and nothing is requested."""
-    for number, url in enumerate(NON_PUBLIC + AMBIGUOUS):
+    for number, url in enumerate(NON_PUBLIC_URLS + AMBIGUOUS_URLS):
         site, other = f"http://site{number}.example", f"http://other{number}.example"
         web.handle(f"{site}/page", _redirect_to(url))
         with pytest.raises(InvalidURLError):
             await gate.fetch(f"{site}/page")
         web.handle(f"{other}/robots.txt", _redirect_to(f"{url}robots.txt"))
         verdict = await gate.check(f"{other}/page")
-        assert not verdict.allowed or url in AMBIGUOUS
+        assert not verdict.allowed or url in AMBIGUOUS_URLS
         assert web.urls[number * 3 :] == [f"{site}/robots.txt", f"{site}/page", f"{other}/robots.txt"]
 
 

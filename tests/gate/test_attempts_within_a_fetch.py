@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
-from tests.gate.crawlers import GATED, gate_within
+from tests.gate.crawlers import GATED, gate_within, text
 from tests.gate.servers import DELAY, NEXT, PAGE, ROBOTS, silent
 from tests.waiting import settle
 
@@ -69,7 +69,7 @@ async def test_block_of_a_first_attempt_is_waited_out(web: Web) -> None:
     assert web.gaps("site.example")[-1] >= 1
 
 
-@pytest.mark.parametrize("door", ["read", "stream"])
+@pytest.mark.parametrize("door", ["fetch", "stream"])
 @pytest.mark.parametrize(
     "chain",
     [(once_more, GATED), (once_more, GATED, GATED), (GATED, once_more, GATED)],
@@ -81,18 +81,13 @@ async def test_every_attempt_is_told_once(
     """Its status and its bytes; a chain with the gate twice takes no second turn."""
     web.handle(PAGE, failing_once(500))
     async with gate_within(web, *chain, delay=DELAY) as gate:
-        ended: list[Event] = []
+        ended: list[TurnEnded] = []
         gate.subscribe(ended.append, TurnEnded)
         gate.learn(PAGE, b"")
-        if door == "read":
-            assert (await gate.fetch(PAGE)).text == "a page"
-        else:
-            async with gate.fetch(PAGE) as response:
-                assert await response.text() == "a page"
+        assert await text(gate, PAGE, door) == "a page"
         await settle()
         view = gate.host(PAGE)
-    told = [(event.status, event.bytes_read) for event in ended if isinstance(event, TurnEnded)]
-    assert told == [(500, len(SORRY)), (200, len(b"a page"))]
+    assert [(event.status, event.bytes_read) for event in ended] == [(500, len(SORRY)), (200, len(b"a page"))]
     assert (view.visits, view.open_turns, view.bytes_read) == (2, 0, len(SORRY) + len(b"a page"))
     assert min(web.gaps("site.example")) >= DELAY
 

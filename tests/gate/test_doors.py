@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.failing import FailingStore
-from tests.gate.crawlers import GATED, crawler, gate_within
+from tests.gate.crawlers import GATED, crawler, gate_within, text
 from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up
 from tests.waiting import until
 
@@ -119,7 +119,7 @@ async def test_page_from_a_cache_takes_a_turn_where_the_session_is_the_gates(
     assert gate.host(PAGE).visits == 1 + turns
 
 
-@pytest.mark.parametrize(("door", "body"), [("read", SMALL), ("stream", LARGE), ("middleware", LARGE)])
+@pytest.mark.parametrize(("door", "body"), [("fetch", SMALL), ("stream", LARGE), ("middleware", LARGE)])
 async def test_store_that_fails_during_a_response(
     web: Web, open_gate: OpenGate, door: str, body: bytes
 ) -> None:
@@ -132,19 +132,13 @@ async def test_store_that_fails_during_a_response(
         store.fails = {"save_hosts"}
         return aioweb.Response(body=body)
 
-    async def read(session: aiohttp.ClientSession) -> bytes:
-        if door == "read":
-            return (await gate.fetch(PAGE)).body
-        async with gate.fetch(PAGE) if door == "stream" else session.get(PAGE) as response:
-            return await response.read()
-
     web.handle(PAGE, fail)
     async with crawler(web, gate.middleware) as session:
-        assert await read(session) == body
+        assert len(await text(gate, PAGE, door, session)) == len(body)
         assert gate.host(PAGE).open_turns == 0
         await until(lambda: bool(store.failed))
         with pytest.raises(StoreError):
-            await read(session)
+            await text(gate, PAGE, door, session)
     assert web.count(PAGE) == 1
     store.recover()
 

@@ -130,12 +130,12 @@ async def test_octets_of_redirects_are_counted(web: Web, gate: RobotGate, door: 
     """They were read; and told with the turn they were read in."""
     web.redirect(PAGE, "/there", body=b"moved")
     web.serve(THERE, LARGE)
-    ended: list[Event] = []
+    ended: list[TurnEnded] = []
     gate.subscribe(ended.append, TurnEnded)
     gate.learn(PAGE, b"")
     await door(gate, PATIENT)
     await settle()
-    told = [(event.status, event.bytes_read) for event in ended if isinstance(event, TurnEnded)]
+    told = [(event.status, event.bytes_read) for event in ended]
     assert told == [(302, len(b"moved")), (200, len(LARGE))]
     assert gate.host(PAGE).bytes_read == len(b"moved") + len(LARGE)
 

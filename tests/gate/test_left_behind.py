@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.gate.crawlers import crawler, read
+from tests.gate.crawlers import crawler, text
 from tests.gate.servers import PAGE, SITE
 
 from robotgate.client.turns import PageTurn
@@ -42,26 +42,16 @@ def site(web: Web) -> Web:
     return web
 
 
-@pytest.mark.parametrize("door", ["fetch", "redirected", "stream", "middleware"])
-async def test_a_request_leaves_no_turn(site: Web, open_gate: OpenGate, door: str) -> None:
+@pytest.mark.parametrize(
+    ("door", "url"), [("fetch", PAGE), ("fetch", f"{SITE}/moved"), ("stream", PAGE), ("middleware", PAGE)]
+)
+async def test_a_request_leaves_no_turn(site: Web, open_gate: OpenGate, door: str, url: str) -> None:
     """Nor do aiohttp's cancelled timers keep one, which stay in the loop with their contexts."""
     gate = await open_gate()
     async with crawler(site, gate.middleware) as session:
-
-        async def visit() -> None:
-            if door == "fetch":
-                await gate.fetch(PAGE)
-            elif door == "redirected":
-                await gate.fetch(f"{SITE}/moved")
-            elif door == "stream":
-                async with gate.fetch(PAGE) as response:
-                    await response.read()
-            else:
-                await read(session, PAGE)
-
-        await visit()
+        await text(gate, url, door, session)
         with no_collector() as turns_left:
             for _ in range(20):
-                await visit()
+                await text(gate, url, door, session)
             assert turns_left() == 0
     assert site.count(PAGE) == 21

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web as aioweb
 from aiohttp_socks import ProxyConnector
 from tests.clocks import LaterClock
-from tests.gate.crawlers import crawler, read
+from tests.gate.crawlers import crawler, read, text
 from tests.gate.network import ASKS, Proxy
 from tests.gate.servers import BASIC, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE
 from yarl import URL
@@ -28,7 +28,7 @@ from robotgate import (
 from robotgate.sites import HostAccess, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
     from types import SimpleNamespace
 
@@ -449,13 +449,8 @@ async def test_page_that_a_proxy_answers_is_none(
                 turn.report(407, {"Retry-After": "100"})
                 assert turn.status is None
         else:
-            ask: dict[str, Callable[[], Awaitable[object]]] = {
-                "fetch": lambda: gate.fetch(PAGE),
-                "stream": lambda: gate.fetch(PAGE).__aenter__(),
-                "middleware": lambda: read(session, PAGE),
-            }
             with pytest.raises(ProxyUnavailableError, match=proxy.url):
-                await ask[door]()
+                await text(gate, PAGE, door, session)
     view = gate.host(PAGE)
     assert (view.open_turns, view.failures, view.latency) == (0, 0, None)
     assert (view.blocked_until_at, view.unreachable_until_at) == (None, None)

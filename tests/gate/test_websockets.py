@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
     from robotgate import RobotGate
-    from robotgate.events import Event
 
 SOCKET = f"{SITE}/live"
 
@@ -71,7 +70,7 @@ async def test_socket_that_is_disallowed_is_refused(web: Web, gated: aiohttp.Cli
 
 async def test_open_socket_does_not_hold_the_host(gate: RobotGate, gated: aiohttp.ClientSession) -> None:
     """The turn ends with the handshake's answer: the same task goes on to the next page, and so do others."""
-    ended: list[Event] = []
+    ended: list[TurnEnded] = []
     gate.subscribe(ended.append, TurnEnded)
     async with asyncio.timeout(60), gated.ws_connect("ws://site.example/live") as socket:
         assert gate.host(SOCKET).open_turns == 0
@@ -81,7 +80,7 @@ async def test_open_socket_does_not_hold_the_host(gate: RobotGate, gated: aiohtt
         await socket.send_str("still here")
         assert await socket.receive_str() == "still here"
     await asyncio.sleep(0)
-    assert [(event.url, event.status) for event in ended if isinstance(event, TurnEnded)] == [
+    assert [(event.url, event.status) for event in ended] == [
         (SOCKET, 101),
         (PAGE, 200),
         (f"{PAGE}/2", 200),
