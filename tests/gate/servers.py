@@ -83,6 +83,13 @@ class Visit:
         return URL(self.url).host or ""
 
 
+def unused_port() -> int:
+    """A port of loopback that refuses connections."""
+    with socket.socket() as once:
+        once.bind((LOOPBACK, 0))
+        return int(once.getsockname()[1])
+
+
 class Web:
     """Every site there is. A site that was told nothing has no robots.txt and one page for every path."""
 
@@ -266,8 +273,10 @@ class Held:
         self._go.set()
 
 
-def endless(chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Handler:
-    """A body without an end, sent as fast as it is taken."""
+def endless(
+    chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None, pause: float = 0.0
+) -> Handler:
+    """A body without an end, sent as fast as it is taken, or with a pause behind each chunk."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers=headers)
@@ -275,22 +284,14 @@ def endless(chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | Non
         while True:
             await response.write(chunk)
             # A write waits only where octets pile up. A TLS connection that broke takes all of them, for ever.
-            await asyncio.sleep(0)
+            await asyncio.sleep(pause)
 
     return answer
 
 
 def dripping(*, status: int = 200, headers: Mapping[str, str] | None = None) -> Handler:
     """A body without an end, an octet at a time."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(status=status, headers=headers)
-        await response.prepare(request)
-        while True:
-            await response.write(b"#")
-            await asyncio.sleep(0.01)
-
-    return answer
+    return endless(b"#", status=status, headers=headers, pause=0.01)
 
 
 def silent() -> Handler:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.failing import FailingStore
-from tests.gate.crawlers import GATED, crawler, gate_within, text
-from tests.gate.servers import DELAY, LARGE, NEXT, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up
+from tests.gate.crawlers import crawler, text
+from tests.gate.servers import DELAY, LARGE, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up
 from tests.waiting import until
 
 from robotgate import DisallowedError, RobotGate, StoreError
@@ -57,20 +56,9 @@ async def test_own_session_paces_what_aiohttp_sends_again(
     assert {visit.headers["User-Agent"] for visit in web.visits} == {"ExampleBot/1.0"}
 
 
-@pytest.mark.parametrize("ours", ["plain", "wrapped"])
-async def test_fetch_that_is_given_the_gates_middleware_takes_one_turn(
-    web: Web, open_gate: OpenGate, ours: str
-) -> None:
+async def test_fetch_that_is_given_the_gates_middleware_takes_one_turn(web: Web, gate: RobotGate) -> None:
     """It has it twice then."""
-
-    async def gated(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        return await gate.middleware(request, handler)
-
-    gate = await open_gate(delay=DELAY)
-    given = gate.middleware if ours == "plain" else gated
-    assert (await gate.fetch(PAGE, middlewares=[given])).status == 200
+    assert (await gate.fetch(PAGE, middlewares=[gate.middleware])).status == 200
     assert gate.host(PAGE).visits == 2
     assert web.urls == [ROBOTS, PAGE]
 
@@ -158,14 +146,3 @@ async def test_total_timeout_of_a_fetch_counts_no_wait(
         await gate.fetch(f"{OTHER}/page", timeout=timeout)
     with pytest.raises(TimeoutError):
         await session.get(f"{OTHER}/page", timeout=timeout)
-
-
-async def test_session_of_the_caller_may_run_the_gate_that_is_given_it(web: Web) -> None:
-    """Each is made before the other is used."""
-    web.handle(PAGE, hang_up())
-    async with asyncio.timeout(60), gate_within(web, GATED, delay=DELAY) as gate:
-        with pytest.raises(aiohttp.ServerDisconnectedError):
-            await gate.fetch(PAGE)
-        assert (await gate.fetch(NEXT)).status == 200
-    assert web.urls == [ROBOTS, PAGE, PAGE, NEXT]
-    assert min(web.gaps("site.example")) >= DELAY

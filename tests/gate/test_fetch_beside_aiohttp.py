@@ -145,7 +145,7 @@ async def test_options_as_aiohttp_takes_them(
         if target != "/there":
             there = web.visits[-1].headers
             assert not {"Cookie", "Authorization", "Proxy-Authorization"} & set(there)
-            assert there.get("X-Mine") == (options.get("headers") or {}).get("X-Mine")
+            assert there.get("X-Mine") == dict(options.get("headers") or {}).get("X-Mine")
         for visit in web.visits:
             assert not (visit.url.endswith("/robots.txt") and "Authorization" in visit.headers)
 

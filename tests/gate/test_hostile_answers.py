@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import aiohttp
 import pytest
-from tests.client.hostile_answers import HOSTILE, answer, compressed, serving
+from tests.client.hostile_answers import HOSTILE, answer, serving
 from tests.conftest import AGENT, CONTACT
 
-from robotgate import HostUnavailableError, ResponseTooLargeError, RobotGate, RobotGateError, TooSoonError
+from robotgate import HostUnavailableError, RobotGate, RobotGateError, TooSoonError
 
 REDIRECTS = {
     f"Location: {name}": answer(b"Location: " + location, status=b"302 Found")
@@ -103,15 +103,3 @@ async def read_by(door: str, raw: bytes) -> None:
             with suppress(HostUnavailableError, TooSoonError):
                 async with gate.turn(url, max_wait=0):
                     pass
-
-
-async def test_a_bomb_is_refused_at_its_bound() -> None:
-    """Nothing longer than `max_bytes` is kept, however small it was on the wire."""
-    raw = answer(b"Content-Encoding: gzip", body=compressed(b"x" * 1_000_000))
-    async with (
-        serving(raw) as port,
-        RobotGate(AGENT, contact=CONTACT, delay=0, give_up_after=0, allow_private_addresses=True) as gate,
-    ):
-        gate.learn(f"http://127.0.0.1:{port}/", b"")
-        with pytest.raises(ResponseTooLargeError):
-            await gate.fetch(f"http://127.0.0.1:{port}/", max_bytes=1000)

@@ -58,10 +58,8 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
 """What is refused by the name of each option, and what the message says then."""
 
 
-@pytest.fixture
-def make() -> Callable[..., object]:
-    """The constructor, for arguments that the type checker would not let pass."""
-    return RobotGate
+MAKE: Final[Callable[..., object]] = RobotGate
+"""The constructor, for arguments that the type checker would not let pass."""
 
 
 @pytest.mark.parametrize(
@@ -73,20 +71,18 @@ def make() -> Callable[..., object]:
         ((AGENT,), {"contact": CONTACT, "delays": 1}, "delays"),
     ],
 )
-def test_constructor_wants_names(
-    make: Callable[..., object], arguments: tuple[str, ...], options: dict[str, object], match: str
-) -> None:
+def test_constructor_wants_names(arguments: tuple[str, ...], options: dict[str, object], match: str) -> None:
     """Of the agent and whom to contact, as LWP::RobotUA wants it; a typing error must not pass for a default."""
     with pytest.raises(TypeError, match=match):
-        make(*arguments, **options)
+        MAKE(*arguments, **options)
 
 
-def test_value_that_makes_no_sense_is_refused(make: Callable[..., object], subtests: pytest.Subtests) -> None:
+def test_value_that_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
     """By the name of the option; for a bound of a wait, the message says how to wait however long."""
     for name, (values, match) in REFUSED.items():
         for value in values:
             with subtests.test(name, value=value), pytest.raises(OptionError, match=rf"^{name}\b{match}"):
-                make(**({"agent": AGENT, "contact": CONTACT} | {name: value}))
+                MAKE(**({"agent": AGENT, "contact": CONTACT} | {name: value}))
 
 
 @pytest.mark.parametrize(
@@ -104,12 +100,10 @@ def test_value_that_makes_no_sense_is_refused(make: Callable[..., object], subte
         ),
     ],
 )
-def test_delay_over_max_delay_is_refused(
-    make: Callable[..., object], options: dict[str, object], match: str
-) -> None:
+def test_delay_over_max_delay_is_refused(options: dict[str, object], match: str) -> None:
     """Every site would be refused."""
     with pytest.raises(OptionError, match=match):
-        make(AGENT, contact=CONTACT, **options)
+        MAKE(AGENT, contact=CONTACT, **options)
 
 
 def test_making_a_gate_needs_no_event_loop() -> None:

@@ -6,11 +6,10 @@ import asyncio
 import random
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import LOOPBACK, SITE, cut_off, hang_up, silent
 
 from robotgate import GateOptions, HostUnavailableError, RobotGate, RobotGateError
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 SHORT: Final = 0.2
 """Seconds, for pages that never come."""
 PAGES: Final = 50
+HERE: Final = GateOptions(session=None, delay=0.01, adaptive=True, allow_private_addresses=True)
+"""For servers of this machine."""
 
 
 async def ending(gate: RobotGate, url: str, *, timeout: float = 60.0, retries: int = 0) -> str:
@@ -95,13 +96,6 @@ async def server() -> AsyncIterator[Server]:
     server.kill()
 
 
-def gate_here(**options: Unpack[GateOptions]) -> RobotGate:
-    """A gate for servers of this machine, with its own session."""
-    chosen = GateOptions(delay=0.01, allow_private_addresses=True)
-    chosen.update(options)
-    return RobotGate(AGENT, contact=CONTACT, **chosen)
-
-
 @pytest.mark.parametrize("retries", [0, 1])
 async def test_one_late_page_costs_one_page(web: Web, open_gate: OpenGate, retries: int) -> None:
     """The other tasks' turns go on: a host that took the connection was reached."""
@@ -138,7 +132,7 @@ async def test_host_that_fails_now_and_then_loses_those_pages_alone(
     [(0.5, 1, 0), (0.5, 4, 2), pytest.param(2.5, 4, 0, marks=pytest.mark.slow)],
 )
 async def test_restart_of_a_server_costs_no_page(
-    server: Server, down_for: float, concurrency: int, retries: int
+    server: Server, open_gate: OpenGate, down_for: float, concurrency: int, retries: int
 ) -> None:
     """Neither those that wait nor the one that finds nobody, which has not been sent: it waits for another turn."""
     loop = asyncio.get_running_loop()
@@ -150,31 +144,31 @@ async def test_restart_of_a_server_costs_no_page(
             loop.call_later(down_for, lambda: starting.append(asyncio.create_task(server.start())))
 
     server.on_page = restart
-    async with gate_here(concurrency_per_host=concurrency) as gate:
-        counts = await crawl(gate, server.url, retries=retries)
-        assert gate.host(server.url).unreachable_until_at is None
+    gate = await open_gate(**(HERE | GateOptions(concurrency_per_host=concurrency)))
+    counts = await crawl(gate, server.url, retries=retries)
+    assert gate.host(server.url).unreachable_until_at is None
     lost = PAGES - counts["page"]
     # Where several are open, some may have been sent to the server that is gone: these are no longer ours to repeat.
     assert lost == 0 if concurrency == 1 or retries else lost < concurrency
     assert HostUnavailableError.__name__ not in counts
 
 
-async def test_host_that_never_comes_back_is_given_up(server: Server) -> None:
+async def test_host_that_never_comes_back_is_given_up(server: Server, open_gate: OpenGate) -> None:
     """All tasks are told so once it is given up; it was tried a few times, and is tried again later, not at once."""
-    async with gate_here(give_up_after=0.5) as gate:
-        began: list[object] = []
-        gate.subscribe(began.append, TurnBegan)
-        gate.learn(server.url, b"")
-        server.kill()
-        assert await crawl(gate, server.url) == {"HostUnavailableError": PAGES}
-        assert len(began) == 2
-        with pytest.raises(HostUnavailableError, match="it refuses connections; try again in") as refused:
-            await gate.fetch(f"{server.url}/page")
-        assert 0 < refused.value.retry_after <= 2.2
-        assert len(began) == 2
+    gate = await open_gate(**(HERE | GateOptions(give_up_after=0.5)))
+    began: list[object] = []
+    gate.subscribe(began.append, TurnBegan)
+    gate.learn(server.url, b"")
+    server.kill()
+    assert await crawl(gate, server.url) == {"HostUnavailableError": PAGES}
+    assert len(began) == 2
+    with pytest.raises(HostUnavailableError, match="it refuses connections; try again in") as refused:
+        await gate.fetch(f"{server.url}/page")
+    assert 0 < refused.value.retry_after <= 2.2
+    assert len(began) == 2
 
 
-async def test_post_that_was_not_sent_waits_for_another_turn(server: Server) -> None:
+async def test_post_that_was_not_sent_waits_for_another_turn(server: Server, open_gate: OpenGate) -> None:
     """It changes nothing until it reaches the server; the middleware of a session does the same."""
 
     def restart() -> None:
@@ -182,7 +176,8 @@ async def test_post_that_was_not_sent_waits_for_another_turn(server: Server) -> 
         loop.call_later(0.3, lambda: starting.append(asyncio.create_task(server.start())))
 
     loop, starting = asyncio.get_running_loop(), list[asyncio.Task[None]]()
-    async with gate_here() as gate, aiohttp.ClientSession(middlewares=[gate.middleware]) as session:
+    gate = await open_gate(**HERE)
+    async with aiohttp.ClientSession(middlewares=[gate.middleware]) as session:
         gate.learn(server.url, b"")
         restart()
         assert (await gate.fetch(f"{server.url}/", "POST", data=b"order")).status == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, Final, Unpack
 
 import aiohttp
@@ -13,7 +12,7 @@ from aiohttp_socks import ProxyConnector
 from tests.clocks import LaterClock
 from tests.gate.crawlers import crawler, read, text
 from tests.gate.network import ASKS, Proxy
-from tests.gate.servers import BASIC, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE
+from tests.gate.servers import BASIC, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, unused_port
 from yarl import URL
 
 from robotgate import (
@@ -332,13 +331,6 @@ NOTHING: Final = b""
 FAULTS: Final = {"407": ASKS, "squid": SQUID, "silence": NOTHING, "502": BAD_GATEWAY}
 
 
-def port_of_nobody() -> int:
-    """A port of loopback that refuses connections."""
-    with socket.socket() as once:
-        once.bind(("127.0.0.1", 0))
-        return int(once.getsockname()[1])
-
-
 @pytest.mark.parametrize(
     ("page", "says"),
     # A 502 that is no answer to CONNECT may be the site's.
@@ -404,7 +396,7 @@ async def test_known_rules_outlive_a_proxys_407(
 @pytest.mark.parametrize("page", [PAGE, f"{SECURE}/page"])
 async def test_dead_proxy_closes_no_site(web: Web, open_gate: OpenGate, tmp_path: Path, page: str) -> None:
     """Whichever way is taken next finds the site as it is, in this run and in the next."""
-    dead = f"http://user:secret@127.0.0.1:{port_of_nobody()}"
+    dead = f"http://user:secret@127.0.0.1:{unused_port()}"
     store = tmp_path / "cache.db"
     async with crawler(web) as session:
         gate = await open_gate(session=session, store=store, delay=0)
@@ -422,7 +414,7 @@ async def test_dead_proxy_closes_no_site(web: Web, open_gate: OpenGate, tmp_path
 
 async def test_page_is_answered_by_its_own_proxy(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
     """Of two pages that ask for a robots.txt at once, one has a proxy that is down: the other is fetched."""
-    dead = f"http://127.0.0.1:{port_of_nobody()}"
+    dead = f"http://127.0.0.1:{unused_port()}"
     async with crawler(web) as session:
         gate = await open_gate(session=session, delay=0)
         failed, fetched = await asyncio.gather(

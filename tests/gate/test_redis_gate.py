@@ -63,16 +63,6 @@ async def hears(heard: list[Event], *kinds: type[Event]) -> None:
     assert [type(event) for event in heard] == list(kinds)
 
 
-async def test_two_gates_keep_one_pace(web: Web, open_gate: OpenGate, open_store: OpenStore) -> None:
-    """Each has its turns, a delay apart from the other's, and one robots.txt serves both."""
-    web.serve(ROBOTS, "User-agent: *\nDisallow: /private\n")
-    gates = [await open_gate(store=open_store(), delay=0.1) for _ in range(2)]
-    fetches = [gate.fetch(f"{PAGE}{number}") for number, gate in enumerate(gates * 4)]
-    await asyncio.gather(*fetches)
-    assert web.count(ROBOTS) == 1
-    assert min(web.gaps(HOST)) >= 0.1
-
-
 @pytest.mark.slow
 async def test_crawl_goes_on_when_the_server_is_back(
     web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer

@@ -143,23 +143,6 @@ async def test_long_heads_close_no_site(web: Web, open_gate: OpenGate, kind: str
         await session.close()
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Link": "x" * 10_000}, {f"X-{number}": "1" for number in range(150)}], ids=["long", "many"]
-)
-async def test_long_heads_of_robots_txt_beside_the_middleware(
-    web: Web, open_gate: OpenGate, headers: dict[str, str]
-) -> None:
-    """The session of the pages may have other limits than the gate's."""
-    site = f"http://127.0.0.1:{web.port}"
-    web.serve(f"{site}/robots.txt", RULES, headers=headers)
-    gate = await open_gate(session=None, allow_private_addresses=True)
-    async with (
-        aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session,
-        session.get(f"{site}/page") as response,
-    ):
-        assert response.status == 200
-
-
 async def test_limits_of_a_session_hold_for_robots_txt(web: Web, open_gate: OpenGate) -> None:
     """Lower ones as well: what it does not take is a failure, which opens nothing."""
     web.serve(ROBOTS, RULES, headers={"Link": "x" * 10_000})

@@ -6,14 +6,13 @@ import asyncio
 import os
 import pwd
 import shutil
-import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.gate.servers import RULES
+from tests.gate.servers import RULES, unused_port
 
 from robotgate import DisallowedError, ProxyUnavailableError
 
@@ -30,13 +29,6 @@ START_TIMEOUT: Final = 60.0
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path(SQUID).exists(), reason="squid is not installed")]
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens at."""
-    with socket.socket() as once:
-        once.bind(("127.0.0.1", 0))
-        return int(once.getsockname()[1])
-
-
 def user_of(folder: Path) -> str:
     """The user that squid runs as, who may write into the folder: it gives up the rights of root."""
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -51,7 +43,7 @@ def user_of(folder: Path) -> str:
 @asynccontextmanager
 async def squid(folder: Path, *, access: str = "http_access allow all") -> AsyncIterator[str]:
     """A squid on loopback, without a cache, and its URL."""
-    port = free_port()
+    port = unused_port()
     user = user_of(folder)
     configuration = folder / "squid.conf"
     configuration.write_text(
@@ -127,7 +119,7 @@ async def test_site_that_squid_cannot_reach(open_gate: OpenGate, tmp_path: Path,
     """Its page says nothing of the site: nothing is kept, and the host is not blocked."""
     gate = await open_gate(delay=0, allow_private_addresses=True, session=None)
     async with squid(tmp_path) as url:
-        for host in (f"127.0.0.1:{free_port()}", "no-such-name.invalid"):
+        for host in (f"127.0.0.1:{unused_port()}", "no-such-name.invalid"):
             page = f"{scheme}://{host}/page"
             for learnt in (False, True):
                 if learnt:

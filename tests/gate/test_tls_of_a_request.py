@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
-from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import SELF_SIGNED
 
-from robotgate import HostUnavailableError, RobotGate
+from robotgate import HostUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from tests.conftest import OpenGate
+
+    from robotgate import RobotGate
 
 CERTIFICATE: Final = SELF_SIGNED[SELF_SIGNED.index("-----BEGIN CERTIFICATE") :]
 
@@ -63,13 +64,10 @@ async def secure(key_file: Path) -> AsyncIterator[Secure]:
     await runner.cleanup()
 
 
-@asynccontextmanager
-async def gate_of_its_own(*, tdmrep: bool = False) -> AsyncIterator[RobotGate]:
+@pytest.fixture
+async def gate(open_gate: OpenGate) -> RobotGate:
     """A gate with its own session, which trusts what the system trusts."""
-    async with RobotGate(
-        AGENT, contact=CONTACT, delay=0, allow_private_addresses=True, tdmrep=tdmrep
-    ) as gate:
-        yield gate
+    return await open_gate(session=None, allow_private_addresses=True)
 
 
 def trusting() -> ssl.SSLContext:
@@ -88,35 +86,32 @@ WAYS: Final[dict[str, Callable[[], ssl.SSLContext | bool | aiohttp.Fingerprint]]
 }
 
 
-async def test_without_it_the_site_cannot_be_reached(secure: Secure) -> None:
+async def test_without_it_the_site_cannot_be_reached(secure: Secure, gate: RobotGate) -> None:
     """Whoever does not trust the certificate asks for nothing."""
-    async with gate_of_its_own() as gate:
-        with pytest.raises(HostUnavailableError):
-            await gate.fetch(f"{secure.base}/page")
+    with pytest.raises(HostUnavailableError):
+        await gate.fetch(f"{secure.base}/page")
     assert secure.paths == []
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_ssl_of_a_fetch_serves_its_robots_txt(secure: Secure, way: str) -> None:
+async def test_ssl_of_a_fetch_serves_its_robots_txt(secure: Secure, open_gate: OpenGate, way: str) -> None:
     """And its tdmrep.json."""
-    async with gate_of_its_own(tdmrep=True) as gate:
-        assert (await gate.fetch(f"{secure.base}/page", ssl=WAYS[way]())).status == 200
+    gate = await open_gate(session=None, allow_private_addresses=True, tdmrep=True)
+    assert (await gate.fetch(f"{secure.base}/page", ssl=WAYS[way]())).status == 200
     assert secure.paths == ["/robots.txt", "/.well-known/tdmrep.json", "/page"]
 
 
-async def test_ssl_of_a_fetch_serves_the_site_of_a_redirect(secure: Secure) -> None:
+async def test_ssl_of_a_fetch_serves_the_site_of_a_redirect(secure: Secure, gate: RobotGate) -> None:
     """The robots.txt of each hop's site is had as the hop is."""
     other = Secure(base=secure.base.replace("127.0.0.1", "localhost"))
-    async with gate_of_its_own() as gate:
-        secure.base, start = other.base, f"{secure.base}/moved"
-        assert (await gate.fetch(start, ssl=False)).url == f"{other.base}/page"
+    secure.base, start = other.base, f"{secure.base}/moved"
+    assert (await gate.fetch(start, ssl=False)).url == f"{other.base}/page"
     assert secure.paths == ["/robots.txt", "/moved", "/robots.txt", "/page"]
 
 
-async def test_ssl_of_a_request_serves_its_robots_txt(secure: Secure) -> None:
+async def test_ssl_of_a_request_serves_its_robots_txt(secure: Secure, gate: RobotGate) -> None:
     """Through the middleware: the session's own requests tell how their site is reached."""
     async with (
-        gate_of_its_own() as gate,
         aiohttp.ClientSession(middlewares=[gate.middleware]) as session,
         session.get(f"{secure.base}/page", ssl=trusting()) as response,
     ):
@@ -124,8 +119,7 @@ async def test_ssl_of_a_request_serves_its_robots_txt(secure: Secure) -> None:
     assert secure.paths == ["/robots.txt", "/page"]
 
 
-async def test_name_of_a_fetch_is_asked_for_with_its_robots_txt(secure: Secure) -> None:
+async def test_name_of_a_fetch_is_asked_for_with_its_robots_txt(secure: Secure, gate: RobotGate) -> None:
     """`server_hostname`, for a site that is reached by an address."""
-    async with gate_of_its_own(tdmrep=True) as gate:
-        await gate.fetch(f"{secure.base}/page", ssl=trusting(), server_hostname="site.example")
-    assert secure.names == ["site.example"] * 3
+    await gate.fetch(f"{secure.base}/page", ssl=trusting(), server_hostname="site.example")
+    assert secure.names == ["site.example"] * 2

@@ -9,32 +9,26 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from tests.gate.crawlers import crawler, text
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Visit, Web
 
-    from robotgate import RobotGate
 
 HOSTS: Final = [f"{number}.example" for number in range(20)]
 DELAY: Final = 0.1
 GRAIN: Final = 1e-6
 """Seconds; what the gate takes for the same instant."""
-
-Read: TypeAlias = Callable[[str], Awaitable[None]]
-"""Reads a page to its end, through one of the gate's doors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +73,7 @@ def serve_pages(web: Web, plan: Plan) -> None:
         web.handle(f"http://{name}/page", answer)
 
 
-async def crawl(plan: Plan, read: Read) -> Crawl:
+async def crawl(plan: Plan, read: Callable[[str], Awaitable[object]]) -> Crawl:
     """Request every page at once, and cancel the tasks that the plan names; return when all tasks have ended."""
     crawl = Crawl(set(), {})
     chances = random.Random(50)
@@ -116,29 +110,13 @@ def short_gaps(visits: Sequence[Visit], crawl: Crawl) -> list[float]:
     return [gap for gap in gaps if gap < DELAY - GRAIN]
 
 
-@asynccontextmanager
-async def reader(door: str, web: Web, gate: RobotGate) -> AsyncIterator[Read]:
-    """Reads through one of the gate's doors."""
-    middlewares = [gate.middleware] if door == "middleware" else []
-    async with aiohttp.ClientSession(connector=web.connector(), middlewares=middlewares) as session:
-
-        async def fetch(url: str) -> None:
-            await gate.fetch(url)
-
-        async def get(url: str) -> None:
-            async with session.get(url) as response:
-                await response.read()
-
-        yield {"fetch": fetch, "middleware": get}[door]
-
-
 @pytest.mark.parametrize(("door", "plan"), PLANS.values(), ids=PLANS)
 async def test_twenty_hosts(web: Web, open_gate: OpenGate, door: str, plan: Plan) -> None:
     """No request comes too soon after the answer before it, and all who stay are served."""
     gate = await open_gate(delay=DELAY)
     serve_pages(web, plan)
-    async with reader(door, web, gate) as read:
-        result = await crawl(plan, read)
+    async with crawler(web, gate.middleware) as session:
+        result = await crawl(plan, lambda url: text(gate, url, door, session))
     # Whoever hung up last: his server may not have noticed yet.
     await until(lambda: all(visit.ended_at is not None for visit in web.visits))
     for name in HOSTS:
