@@ -99,8 +99,10 @@ async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, t
         )
         assert await tab.text("#hosts-count") == "6"
         # It goes on by itself.
+        web.serve("http://new.example/", headers={"RateLimit": '"default";r=1;t=60'})
         await visit(gate, "http://new.example/")
         await tab.until(f"{ROWS}.length === 7")
+        assert (await rows_of(tab))["http://new.example"]["State"] == "slowed down"
     assert tab.told == []
 
 

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -284,6 +284,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         robots=st.sampled_from([None, 1, 2]),
         total=st.sampled_from([None, None, Rate(1, 3.0), Rate(2, 5.0)]),
         max_slots=st.sampled_from([None, None, 2]),
+        learned=st.sampled_from([0.0, 20.0]),
         hosts=st.lists(
             st.tuples(
                 st.sampled_from(["alone", "owned", "unowned"]), st.lists(options, min_size=1, max_size=2)
@@ -298,6 +299,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         robots: int | None,
         total: Rate | None,
         max_slots: int | None,
+        learned: float,
         hosts: list[tuple[str, list[HostOptions]]],
     ) -> None:
         """Make the hosts."""
@@ -319,6 +321,11 @@ class SchedulerMachine(RuleBasedStateMachine):
             host = self.scheduler.hosts[key]
             self.run(partial(self.scheduler.update_limits, host))
             law = HostLaw(host, max_slots)
+            if learned:
+                # It was visited just now, and had told its visitor off before.
+                law.last_visit_at = self.now
+                state = replace(host.snapshot(), last_visit_at=self.now, learned_delay=learned)
+                host.restore(replace(state, limit_delay=learned))
             law.note_quotas()
             self.laws.append(law)
         # A host that was never visited has been due for a while.
