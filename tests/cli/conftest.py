@@ -62,6 +62,7 @@ class LocalSite:
     """Path and query of each request, and its headers."""
     robots: str = ROBOTS
     robots_status: int = 200
+    robots_headers: dict[str, str] = field(default_factory=dict)
     answers_hang: bool = False
     """Whether ``/hang`` answers after all."""
     _hanging: threading.Event = field(default_factory=threading.Event)
@@ -77,7 +78,7 @@ class LocalSite:
         self.headers.append((request.raw_path, CIMultiDict(request.headers)))
         match request.path:
             case "/robots.txt":
-                return web.Response(text=self.robots, status=self.robots_status)
+                return web.Response(text=self.robots, status=self.robots_status, headers=self.robots_headers)
             case "/hang" if not self.answers_hang:
                 self._hanging.set()
                 await asyncio.Event().wait()

@@ -125,14 +125,18 @@ def test_a_site_is_asked_for_its_rules(site: LocalSite) -> None:
 
 
 def test_what_slows_a_host_down_is_told(site: LocalSite, tmp_path: Path) -> None:
-    """A 429 for robots.txt teaches a delay; `check` shows it, and afterwards `why` and `cache show` from the store."""
-    site.robots_status = 429
+    """A 429 for robots.txt teaches a delay; `check` shows it, and afterwards `why` and `cache show` from the store.
+
+    Which header asked for a pause, and until when, `check` tells.
+    """
+    site.robots_status, site.robots_headers = 429, {"Retry-After": "60"}
     stored = ("--store", str(tmp_path / "store.db"))
 
     checked = run(*ONLINE, *stored, f"{site.base}/a")
     known = run("why", *stored, f"{site.base}/a"), run("cache", "show", *stored, "127.0.0.1")
 
     assert "  learned delay 2 s" in checked.out.splitlines()
+    assert any(line.startswith("  asked by Retry-After until ") for line in checked.out.splitlines())
     assert all("  learned delay 2 s between visits" in ended.out.splitlines() for ended in known)
 
 

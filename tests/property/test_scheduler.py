@@ -295,6 +295,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     )
     def open(
         self,
+        *,
         concurrency: int,
         robots: int | None,
         total: Rate | None,
