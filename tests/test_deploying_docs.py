@@ -9,8 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from aiohttp import web
-from aiohttp.test_utils import TestServer
+from tests.gate.servers import silent
 from tests.test_readme import ROOT, blocks
 
 from robotgate import RobotGate, SQLiteStore
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    from tests.gate.servers import Web
 
 PROGRAM: Final = blocks((ROOT / "docs" / "deploying.md").read_text(encoding="utf-8"), "python")[0]
 
@@ -27,33 +27,23 @@ Run: TypeAlias = Callable[[list[str]], Coroutine[object, object, None]]
 
 
 async def test_sigterm_ends_the_crawl_and_saves_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a page never ends: the program returns, and the file knows what was learnt."""
-    path = tmp_path / "cache.db"
+    path, page = tmp_path / "cache.db", f"http://127.0.0.1:{web.port}/1"
     monkeypatch.setenv("CRAWL_STORE", str(path))
     names: dict[str, object] = {"__name__": "deploying"}
     exec(compile(PROGRAM, "<docs/deploying.md>", "exec"), names)
     names["RobotGate"] = partial(RobotGate, allow_private_addresses=True, delay=0)
-    is_asked = asyncio.Event()
-
-    async def answer(request: web.Request) -> web.Response:
-        if request.path != "/robots.txt":
-            is_asked.set()
-            await asyncio.Event().wait()
-        return web.Response(text="")
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    loop = asyncio.get_running_loop()
+    web.handle(page, silent())
     try:
-        async with TestServer(app) as site, asyncio.timeout(30):
-            service = asyncio.create_task(cast("Run", names["run"])([str(site.make_url("/1"))]))
-            await is_asked.wait()
-            os.kill(os.getpid(), signal.SIGTERM)
+        service = asyncio.create_task(cast("Run", names["run"])([page]))
+        await web.arrivals(2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(30):
             await service
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
     async with SQLiteStore(path) as store:
-        assert [record.outcome async for record in store.records()] == [Outcome.SUCCESS]
+        assert [record.outcome async for record in store.records()] == [Outcome.MISSING]
         assert [state.visits async for _, state in store.hosts()] == [2]

@@ -75,7 +75,7 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
     "docs/scrapy.md": (Claim("program", 1, "tests/integration/test_scrapy_docs.py"),),
     "docs/store.md": (
         Claim("program", 1, "tests/test_store_docs.py"),
-        Claim("console", 1, "tests/test_cache_docs.py"),
+        Claim("console", 1, "tests/cli/test_cache_docs.py"),
     ),
     "docs/testing-your-spider.md": (Claim("python", 4, "tests/test_readme.py"),),
 }

@@ -1,8 +1,12 @@
-"""What the site's API reference has. Building the site, which finds pages that no table names, is for CI."""
+"""The public names, which the API reference lists: a change of them changes its pages, and belongs in the changelog.
+
+Building the site, which finds pages that no table names, is for CI.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import re
 from collections import Counter
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Final
 
 import pytest
 
+import robotgate
 from robotgate import errors as _errors
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -41,17 +46,29 @@ DOCUMENTED: Final = Counter(name for page in API for name in documented(page))
 
 @pytest.mark.parametrize("module", PUBLIC_MODULES)
 def test_api_has_every_public_name_once(module: str) -> None:
-    """Every public name is documented, in one place."""
+    """Every public name is documented, in one place: none becomes public by accident."""
     names: list[str] = importlib.import_module(module).__all__
     assert {name: DOCUMENTED[f"{module}.{name}"] for name in names} == dict.fromkeys(names, 1)
 
 
 def test_api_has_no_other_names() -> None:
-    """Names that are not public, or no longer exist, are not documented."""
+    """No name that is documented stops being public by accident."""
     public = {
         f"{module}.{name}" for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__
     }
     assert set(DOCUMENTED) - public == set()
+
+
+def test_index_lists_the_names_of_the_root() -> None:
+    """Its table has each of them once: the ten that a crawler needs, and the rest."""
+    page = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted(robotgate.__all__)
+
+
+def test_version_is_that_of_the_installed_package() -> None:
+    """The version is written down once, in the package's metadata."""
+    assert robotgate.__version__ == importlib.metadata.version("robotgate")
 
 
 def test_page_of_errors_shows_the_tree_of_the_module() -> None:

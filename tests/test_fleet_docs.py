@@ -6,14 +6,10 @@ import asyncio
 import inspect
 import re
 import time
-from contextlib import asynccontextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from tests.stores.redis_parts import COMMANDS
@@ -23,7 +19,9 @@ from robotgate import Origin
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from tests.gate.servers import Web
 
     Crawl: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
@@ -39,40 +37,6 @@ def names_of(program: str) -> dict[str, object]:
     names: dict[str, object] = {"__name__": "fleet"}
     exec(compile(program, "<docs/fleet.md>", "exec"), names)
     return names
-
-
-class Site:
-    """A site that notes what it is asked, and when."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.spans: list[tuple[float, float]] = []
-
-    async def answer(self, request: web.Request) -> web.Response:
-        """A page."""
-        came_at = time.monotonic()
-        self.asked.append(request.path)
-        await asyncio.sleep(0.01)
-        self.spans.append((came_at, time.monotonic()))
-        return web.Response(text="" if request.path == "/robots.txt" else "hello")
-
-
-@asynccontextmanager
-async def sites(count: int) -> AsyncIterator[dict[str, Site]]:
-    """So many sites, by their origins."""
-    open_sites = {}
-    servers = []
-    try:
-        for _ in range(count):
-            site, app = Site(), web.Application()
-            app.router.add_get("/{path:.*}", site.answer)
-            servers.append(TestServer(app))
-            await servers[-1].start_server()
-            open_sites[str(servers[-1].make_url("")).rstrip("/")] = site
-        yield open_sites
-    finally:
-        for server in servers:
-            await server.close()
 
 
 @pytest.fixture(scope="module")
@@ -95,18 +59,17 @@ def test_each_host_has_one_owner() -> None:
 
 
 @pytest.mark.slow
-async def test_a_fleet_is_one_crawler(server: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_fleet_is_one_crawler(
+    server: RedisServer, web: Web, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two that know nothing of each other ask one robots.txt, and leave the delay between all their requests."""
     crawl = cast("Crawl", names_of(BY_STORE)["crawl"])
-    url = server.url.replace("/0", "/2")
-    async with sites(1) as found:
-        ((origin, site),) = found.items()
-        options: Mapping[str, object] = {"delay": DELAY, "allow_private_addresses": True}
-        pages = [f"{origin}/{page}" for page in range(8)]
-        await asyncio.gather(crawl(url, pages[::2], **options), crawl(url, pages[1::2], **options))
-    assert sorted(site.asked) == [*(f"/{page}" for page in range(8)), "/robots.txt"]
-    spans = sorted(site.spans)
-    assert all(start - end >= DELAY for (_, end), (start, _) in pairwise(spans))
+    url, origin = server.url.replace("/0", "/2"), f"http://127.0.0.1:{web.port}"
+    options: Mapping[str, object] = {"delay": DELAY, "allow_private_addresses": True}
+    pages = [f"{origin}/{page}" for page in range(8)]
+    await asyncio.gather(crawl(url, pages[::2], **options), crawl(url, pages[1::2], **options))
+    assert web.counts() == dict.fromkeys([*pages, f"{origin}/robots.txt"], 1)
+    assert min(web.gaps("127.0.0.1")) >= DELAY
     assert set(capsys.readouterr().out.splitlines()) == {f"200 {page}" for page in pages}
 
 
@@ -124,12 +87,12 @@ def test_options_are_those_of_the_store() -> None:
 
 
 @pytest.mark.slow
-async def test_the_user_of_the_acl_can_crawl(server: RedisServer) -> None:
+async def test_the_user_of_the_acl_can_crawl(server: RedisServer, web: Web) -> None:
     """Two workers, records, grants, listings, blocks: the server refuses nothing, and notes no refusal."""
     crawl = cast("Crawl", names_of(BY_STORE)["crawl"])
-    async with Redis(port=server.port) as admin, sites(1) as found:
+    async with Redis(port=server.port) as admin:
         await admin.execute_command(*ACL.split())  # type: ignore[no-untyped-call]
-        (origin,) = found
+        origin = f"http://127.0.0.1:{web.port}"
         user = f"redis://examplebot:PASSWORD@127.0.0.1:{server.port}/1"
         options: Mapping[str, object] = {"delay": 0.01, "allow_private_addresses": True}
         await asyncio.gather(*(crawl(user, [f"{origin}/{page}"], **options) for page in range(4)))

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from tests.test_readme import ROOT, blocks
 
 from robotgate import MemoryStore, RobotGate, SQLiteStore
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    from tests.gate.servers import Web
 
 PAGE: Final = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 (PROGRAM,) = blocks(PAGE, "python")
@@ -24,31 +23,21 @@ PAGE: Final = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
 
-async def test_program_remembers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_program_remembers(web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Started again on its file, it knows the rules and counts on; a file that cannot be opened would know neither."""
     names: dict[str, object] = {"__name__": "store"}
     exec(compile(PROGRAM, "<docs/store.md>", "exec"), names)
     main = cast("Main", names["main"])
-    path = tmp_path / "cache.db"
-    asked: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        return web.Response(text="" if request.path == "/robots.txt" else "hello")
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    async with TestServer(app) as site:
-        for page in ("/1", "/2"):
-            await main(str(site.make_url(page)), str(path), allow_private_addresses=True, delay=0.1)
-
-    assert asked == ["/robots.txt", "/1", "/2"]
+    path, site = tmp_path / "cache.db", f"http://127.0.0.1:{web.port}"
+    for page in ("1", "2"):
+        await main(f"{site}/{page}", str(path), allow_private_addresses=True, delay=0.1)
+    assert web.urls == [f"{site}/robots.txt", f"{site}/1", f"{site}/2"]
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("200, 2 visits, rules of ")
     assert second == first.replace("2 visits", "3 visits")
     store = SQLiteStore(path)
     assert [(key, state.visits) async for key, state in store.hosts()] == [("127.0.0.1", 3)]
-    assert [record.outcome async for record in store.records()] == [Outcome.SUCCESS]
+    assert [record.outcome async for record in store.records()] == [Outcome.MISSING]
     await store.aclose()
 
 
