@@ -32,7 +32,6 @@ def commands() -> list[str]:
     return [line for text in blocks(section, "console") for line in text.splitlines()]
 
 
-@pytest.mark.slow
 def test_spider_tests_of_the_documents_pass(tmp_path: Path) -> None:
     """The tests that docs/testing-your-spider.md shows pass as they stand, with warnings as errors."""
     guide = ROOT / "docs" / "testing-your-spider.md"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import pytest
 from tests.gate.network import Proxy
-from tests.integration.test_httpx import PAGE, PRIVATE, ROBOTS, RULES, SITE, ToTheWeb
+from tests.gate.servers import DELAY, PAGE, PRIVATE, ROBOTS, RULES, SITE
+from tests.integration.test_httpx import ToTheWeb
 
-from robotgate import DisallowedError, OptionError, ProxyUnavailableError
+from robotgate import DisallowedError, OptionError, ProxyUnavailableError, RobotGate
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher, gated_client
 
 if TYPE_CHECKING:
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import RobotGate
     from robotgate.integrations.httpx import ClientOptions
 
-DELAY: Final = 0.06
 SECURE: Final = "https://site.example"
 
 
@@ -89,13 +88,28 @@ async def test_transport_of_the_caller_is_used(web: Web, gate: RobotGate) -> Non
         assert (await client.get("/moved")).url == PAGE
 
 
-async def test_transport_that_is_gated_already_is_refused(gate: RobotGate) -> None:
-    """Each request would wait for two turns."""
+async def test_what_sends_nothing_by_itself_is_refused_when_it_is_given(gate: RobotGate) -> None:
+    """A gated transport, in which each request would wait for two turns, a client, a class or an address."""
     gated = GateTransport(gate)
-    with pytest.raises(OptionError, match="not a GateTransport"):
-        gated_client(gate, transport=gated)
-    with pytest.raises(OptionError, match="not a GateTransport"):
-        gated_client(gate, mounts={"all://": gated})
+    for make in (
+        lambda: gated_client(gate, transport=gated),
+        lambda: gated_client(gate, mounts={"all://": gated}),
+        lambda: GateTransport(gate, gated),
+        lambda: HttpxFetcher(gated),
+    ):
+        with pytest.raises(OptionError, match=r"^transport=.*not a GateTransport"):
+            make()
+    async with httpx.AsyncClient() as client:
+        for given in (httpx.AsyncHTTPTransport, httpx.HTTPTransport(), "http://proxy:3128", None, client):
+            with pytest.raises(OptionError, match=r"^transport=.*: give AsyncBaseTransport"):
+                HttpxFetcher(given)  # type: ignore[arg-type]  # What type checkers refuse.
+        with pytest.raises(OptionError, match=r"^transport="):
+            GateTransport(gate, client)  # type: ignore[arg-type]  # As above.
+        for no_gate in (client, RobotGate):
+            with pytest.raises(OptionError, match=r"^gate=.*: give RobotGate"):
+                GateTransport(no_gate)  # type: ignore[arg-type]  # As above.
+        with pytest.raises(OptionError, match=r"^fetcher="):
+            RobotGate("ExampleBot/1.0", contact="bot@example.org", fetcher=client)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="verifi"):
         gated_client(gate, verifi=False)  # type: ignore[call-arg]
 

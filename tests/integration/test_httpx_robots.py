@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import socket
 import zlib
 from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
 from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent
+from tests.integration.test_httpx import free_port
 
-from robotgate import Fetcher, OptionError, RobotGate
-from robotgate.integrations.httpx import GateTransport, HttpxFetcher
+from robotgate.integrations.httpx import HttpxFetcher
 from robotgate.sites import Answer, Failure
 
 if TYPE_CHECKING:
@@ -57,39 +56,6 @@ async def failure(transport: httpx.AsyncBaseTransport, url: str, *, timeout: flo
     return given
 
 
-def raw_deflate(body: bytes) -> bytes:
-    """Deflate without the zlib header, as some servers send it."""
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(body) + packer.flush()
-
-
-def test_fetcher_is_one(transport: httpx.AsyncHTTPTransport) -> None:
-    """An `HttpxFetcher` is a `Fetcher`, and takes a transport that is not a `GateTransport`."""
-    assert isinstance(HttpxFetcher(transport), Fetcher)
-    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
-    with pytest.raises(OptionError, match=r"^transport=.*not a GateTransport"):
-        HttpxFetcher(GateTransport(gate))
-
-
-@pytest.mark.parametrize(
-    "given", [httpx.AsyncHTTPTransport, httpx.HTTPTransport(), "http://proxy:3128", None]
-)
-async def test_what_sends_nothing_is_refused_when_it_is_given(given: object) -> None:
-    """A client or a class: not by each robots.txt, which would close its site."""
-    async with httpx.AsyncClient() as client:
-        for wrong in (given, client):
-            with pytest.raises(OptionError, match=r"^transport=.*: give AsyncBaseTransport"):
-                HttpxFetcher(wrong)  # type: ignore[arg-type]  # What type checkers refuse.
-        gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
-        with pytest.raises(OptionError, match=r"^transport="):
-            GateTransport(gate, client)  # type: ignore[arg-type]  # As above.
-        for no_gate in (client, RobotGate):
-            with pytest.raises(OptionError, match=r"^gate=.*: give RobotGate"):
-                GateTransport(no_gate)  # type: ignore[arg-type]  # As above.
-        with pytest.raises(OptionError, match=r"^fetcher="):
-            RobotGate("ExampleBot/1.0", contact="bot@example.org", fetcher=client)  # type: ignore[arg-type]
-
-
 async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
     """The answer has the body, the validators and the lifetimes. The request has only the headers it needs."""
     headers = {
@@ -130,30 +96,19 @@ async def test_what_is_no_page_is_an_answer(
     assert web.urls == [robots] * 2
 
 
-@pytest.mark.parametrize(
-    ("coding", "pack"),
-    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)],
-    ids=["gzip", "zlib", "raw"],
-)
-async def test_body_is_decoded(
-    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, coding: str, pack: object
+async def test_body_is_decoded_as_its_headers_say(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str
 ) -> None:
-    """A body is decoded as its Content-Encoding says."""
-    assert callable(pack)
-    web.serve(robots, pack(RULES), headers={"Content-Encoding": coding})
-    assert (await answer(transport, robots)).body == RULES
-
-
-@pytest.mark.parametrize("name", ["utf-8", "none", "binary"])
-async def test_name_of_no_coding_changes_nothing(
-    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, name: str
-) -> None:
-    """As for a page of httpx; what is then no text is a failure."""
-    web.serve(robots, RULES, headers={"Content-Encoding": name})
-    assert (await answer(transport, robots)).body == RULES
-    web.serve(robots, gzip.compress(RULES), headers={"Content-Encoding": f"gzip, {name}"})
-    assert (await answer(transport, robots)).body == RULES
-    web.serve(robots, bytes(range(256)), headers={"Content-Encoding": name})
+    """The name of no coding changes nothing, as for a page of httpx; what is then no text is a failure."""
+    for name, body in (
+        ("gzip", gzip.compress(RULES)),
+        ("deflate", zlib.compress(RULES)),
+        ("utf-8", RULES),
+        ("gzip, binary", gzip.compress(RULES)),
+    ):
+        web.serve(robots, body, headers={"Content-Encoding": name})
+        assert (await answer(transport, robots)).body == RULES, name
+    web.serve(robots, bytes(range(256)), headers={"Content-Encoding": "none"})
     assert "no text" in (await failure(transport, robots)).cause
 
 
@@ -211,10 +166,3 @@ async def test_dead_proxy_is_no_outage() -> None:
     """A proxy that refuses connections is no outage of the host."""
     async with httpx.AsyncHTTPTransport(proxy=f"http://{LOOPBACK}:{free_port()}") as proxied:
         assert not (await failure(proxied, "http://site.example/robots.txt")).is_outage
-
-
-def free_port() -> int:
-    """A port of loopback without a listener."""
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, 0))
-        return int(taken.getsockname()[1])

@@ -60,6 +60,7 @@ def test_what_a_project_chose_stays() -> None:
     """Settings that a project has chosen stay, except for the middleware and the handlers."""
     chosen = {
         "CONCURRENT_REQUESTS": 3,
+        "DOWNLOAD_DELAY": 3,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
         "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
         "USER_AGENT": "Mozilla/5.0 (compatible; ExampleBot/1.0)",
