@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.waiting import settle
 
+from robotgate.client.connector import AddressInfo, ThreadPerNameResolver
 from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
 from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLError, StoreError, TooSoonError
-from robotgate.sites.record import Answer, Failure
+from robotgate.sites.record import Failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -39,24 +39,13 @@ HALF: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
 HUNG_UP: Final = "it closes the connection without an answer"
 
 
-class Resolver(AbstractResolver):
-    """Finds no name, for a reason of its own."""
+def unresolved(reason: OSError) -> aiohttp.TCPConnector:
+    """Finds no name, for this reason."""
 
-    def __init__(self, error: OSError) -> None:
-        self._error = error
+    def look_up(*_: object) -> list[AddressInfo]:
+        raise reason
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Nothing.
-
-        Raises:
-            OSError: the reason.
-        """
-        raise self._error
-
-    async def close(self) -> None:
-        """There is nothing to close."""
+    return aiohttp.TCPConnector(resolver=ThreadPerNameResolver(max_threads=1, look_up=look_up))
 
 
 async def error_of(
@@ -152,22 +141,10 @@ async def test_refused_connection(deaf_port: int) -> None:
 )
 async def test_name_without_an_address(reason: OSError) -> None:
     """The look-up failed, in the system's words or another resolver's."""
-    error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
+    error = await error_of("http://site.example/", unresolved(reason))
     assert isinstance(error, aiohttp.ClientConnectorDNSError)
     for host in (None, "site.example", "Site.Example."):
         assert outage_of(error, host=host) == NO_NAME
-
-
-async def test_look_up_that_this_machine_could_not_make() -> None:
-    """It says nothing of the name."""
-    for reason in (
-        socket.gaierror(socket.EAI_MEMORY, "Memory allocation failure"),
-        socket.gaierror(socket.EAI_SYSTEM, "System error"),
-        *(OSError(number, os.strerror(number)) for number in sorted(OWN_ERRNOS)),
-    ):
-        error = await error_of("http://site.example/", aiohttp.TCPConnector(resolver=Resolver(reason)))
-        assert isinstance(error, aiohttp.ClientConnectorDNSError)
-        assert outage_of(error) is None
 
 
 @pytest.mark.parametrize(
@@ -209,7 +186,7 @@ async def test_certificate_that_nobody_trusts(web: Web) -> None:
 
 async def test_proxy_that_fails(deaf_port: int) -> None:
     """It is down, has no address, or refuses to connect: that says nothing of the host behind it."""
-    no_name = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    no_name = unresolved(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
     async with server(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as authority:
         for scheme, proxy, connector, kind in (
             ("http", f"{LOOPBACK}:{deaf_port}", None, aiohttp.ClientProxyConnectionError),
@@ -217,7 +194,7 @@ async def test_proxy_that_fails(deaf_port: int) -> None:
             (
                 "http",
                 "proxy.example:1",
-                aiohttp.TCPConnector(resolver=no_name),
+                no_name,
                 aiohttp.ClientConnectorDNSError,
             ),
             ("https", authority, None, aiohttp.ClientHttpProxyError),
@@ -246,17 +223,23 @@ async def test_proxy_of_another_library() -> None:
 
 
 async def test_what_this_machine_has_run_out_of() -> None:
-    """Descriptors, memory, ports: no host can do anything about that."""
-    number = 0
+    """Descriptors, memory, ports, for a look-up or a connection: no host can do anything about that."""
+    own = [OSError(number, os.strerror(number)) for number in sorted(OWN_ERRNOS)]
+    for error in (
+        *own,
+        *(socket.gaierror(number, "ours") for number in (socket.EAI_MEMORY, socket.EAI_SYSTEM)),
+    ):
+        raised = await error_of("http://site.example/", unresolved(error))
+        assert isinstance(raised, aiohttp.ClientConnectorDNSError)
+        assert outage_of(raised) is None
+    for error in own:
 
-    def fail(_: object) -> socket.socket:
-        raise OSError(number, os.strerror(number))
+        def fail(_: object, error: OSError = error) -> socket.socket:
+            raise error
 
-    for number in sorted(OWN_ERRNOS):
-        error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
-        assert isinstance(error, aiohttp.ClientConnectorError)
-        assert error.errno == number
-        assert outage_of(error) is None
+        raised = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
+        assert isinstance(raised, aiohttp.ClientConnectorError)
+        assert outage_of(raised) is None
 
 
 async def test_address_that_this_machine_does_not_have() -> None:
@@ -301,55 +284,43 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
             assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
 
 
-async def fetched(
-    url: str, connector: aiohttp.TCPConnector | None = None, *, timeout: float = 5.0
-) -> Answer | Failure:
-    """How asking for a robots.txt ends."""
-    async with aiohttp.ClientSession(connector=connector) as session:
+async def failure_of(url: str, *, timeout: float = 5.0) -> Failure:
+    """How asking for a robots.txt fails."""
+    async with aiohttp.ClientSession() as session:
         fetcher = AiohttpFetcher(session)
-        return await fetcher.fetch(url, headers={}, max_bytes=1000, timeout=timeout)
+        failure = await fetcher.fetch(url, headers={}, max_bytes=1000, timeout=timeout)
+    assert isinstance(failure, Failure)
+    return failure
+
+
+async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Begin to answer, and never end."""
+    writer.write(HALF)
+    await reader.read()
 
 
 @pytest.mark.parametrize(
-    ("talk", "is_silence"),
+    ("talk", "timeout", "is_silence"),
     [
-        (keep_silent, True),
-        (hang_up, False),
-        (saying(HALF), False),
-        (saying(b"no HTTP at all\r\n\r\n"), False),
+        (keep_silent, SHORT, True),
+        (hang_up, 5.0, False),
+        (saying(HALF), 5.0, False),
+        (begin, 4 * SHORT, False),
+        (saying(b"no HTTP at all\r\n\r\n"), 5.0, False),
     ],
-    ids=["silent", "hangs up", "half", "no HTTP"],
+    ids=["silent", "hangs up", "half", "half and no end", "no HTTP"],
 )
-async def test_robots_txt_of_a_host_that_is_there(talk: Talk, *, is_silence: bool) -> None:
+async def test_robots_txt_of_a_host_that_is_there(talk: Talk, *, timeout: float, is_silence: bool) -> None:
     """A failure, and no outage; where the request was sent and nothing came, it takes several to be one."""
     async with server(talk) as authority:
-        failure = await fetched(f"http://{authority}/robots.txt", timeout=SHORT if is_silence else 5.0)
-    assert isinstance(failure, Failure)
+        failure = await failure_of(f"http://{authority}/robots.txt", timeout=timeout)
     assert (failure.is_outage, failure.is_silence) == (False, is_silence)
 
 
 async def test_robots_txt_that_cannot_be_asked_for(deaf_port: int) -> None:
     """A host that refuses connections has an outage; a URL that cannot be requested is none of the host."""
-    for url, is_outage in (
-        (f"http://{LOOPBACK}:{deaf_port}/robots.txt", True),
-        ("http:///robots.txt", False),
-        ("http://[bad/robots.txt", False),
-        ("no URL", False),
-    ):
-        failure = await fetched(url)
-        assert isinstance(failure, Failure)
-        assert (failure.is_outage, failure.is_silence) == (is_outage, False)
-
-
-async def test_robots_txt_that_begins_and_never_ends() -> None:
-    """The host is there, though the time is over."""
-
-    async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(HALF)
-        await reader.read()
-
-    async with server(begin) as authority:
-        failure = await fetched(f"http://{authority}/robots.txt", timeout=4 * SHORT)
-    assert isinstance(failure, Failure)
-    assert failure.cause.startswith("no connection within")
-    assert not failure.is_outage
+    failure = await failure_of(f"http://{LOOPBACK}:{deaf_port}/robots.txt")
+    assert (failure.is_outage, failure.is_silence) == (True, False)
+    for url in ("http:///robots.txt", "http://[bad/robots.txt", "no URL"):
+        failure = await failure_of(url)
+        assert (failure.is_outage, failure.is_silence) == (False, False)

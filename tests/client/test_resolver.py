@@ -71,20 +71,6 @@ async def test_addresses_of_a_name_are_told_and_bounded() -> None:
     assert [result["host"] for result in results] == [str(each[4][0]) for each in infos[:MAX_ADDRESSES]]
 
 
-async def test_dead_names_stall_nobody(look_up: LookUp) -> None:
-    """While a hundred get no answer, another is looked up at once, and the loop's own threads are free."""
-    resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
-    dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
-    await asyncio.sleep(0)
-    async with asyncio.timeout(60):
-        assert await resolver.resolve("site.example", 80)
-        assert await asyncio.to_thread(lambda: "free") == "free"
-    assert not any(task.done() for task in dead)
-    look_up.let_go.set()
-    errors = await asyncio.gather(*dead, return_exceptions=True)
-    assert {type(error) for error in errors} == {socket.gaierror}
-
-
 async def test_threads_are_bounded(look_up: LookUp) -> None:
     """Never more at once than the bound; a later look-up waits for a place."""
     resolver = ThreadPerNameResolver(max_threads=3, look_up=look_up)
