@@ -28,10 +28,11 @@ from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
 from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
     from robotgate import Response
@@ -60,10 +61,9 @@ def verifier(form: AgentForm = AgentForm.LEGACY) -> Verifier:
 
 
 @pytest.fixture
-async def gate(session: aiohttp.ClientSession) -> AsyncIterator[RobotGate]:
+async def gate(open_gate: OpenGate) -> RobotGate:
     """A gate that signs, without delay."""
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer()) as gate:
-        yield gate
+    return await open_gate(signer=signer())
 
 
 def only_for(known: Verifier) -> Handler:
@@ -87,16 +87,14 @@ class Twice:
 
 
 @pytest.mark.parametrize("form", AgentForm)
-async def test_each_hop_of_a_fetch_is_verified(
-    web: Web, session: aiohttp.ClientSession, form: AgentForm
-) -> None:
+async def test_each_hop_of_a_fetch_is_verified(web: Web, open_gate: OpenGate, form: AgentForm) -> None:
     """robots.txt, its redirects, the page and its redirects: each signed for its own URL, in each form."""
     web.redirect(ROBOTS, f"{OTHER}/rules?a=1&b")
     web.redirect(PAGE, f"{OTHER}/there")
     web.redirect(f"{OTHER}/there", "https://third.example/%7Ehere?q=x%20y")
     web.handle("https://third.example/~here", only_for(verifier(form)))
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer(form)) as gate:
-        response = await gate.fetch(PAGE, headers=STALE)
+    gate = await open_gate(signer=signer(form))
+    response = await gate.fetch(PAGE, headers=STALE)
     assert response.text == "for you"
     assert len(web.visits) == 7
     found = verifier(form).check_visits(web.visits)
@@ -104,24 +102,21 @@ async def test_each_hop_of_a_fetch_is_verified(
     assert all(each.agent is not None and each.agent.startswith(BOT) for each in found)
 
 
-async def test_page_is_refused_without_the_signature(web: Web, session: aiohttp.ClientSession) -> None:
+async def test_page_is_refused_without_the_signature(web: Web, open_gate: OpenGate) -> None:
     """The server of these tests does look: a gate without a signer gets an error from it, and sends no such header."""
     web.handle(PAGE, only_for(verifier()))
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate:
-        response = await gate.fetch(PAGE)
-        async with gate.turn(PAGE) as turn:
-            assert turn.headers() == dict(gate._identity.headers)
+    gate = await open_gate()
+    response = await gate.fetch(PAGE)
+    async with gate.turn(PAGE) as turn:
+        assert turn.headers() == dict(gate._identity.headers)
     assert response.status == 500
     assert not [name for visit in web.visits for name in SIGNED_BY if name in visit.headers]
 
 
-async def test_signature_has_the_time_of_the_machine(web: Web, session: aiohttp.ClientSession) -> None:
+async def test_signature_has_the_time_of_the_machine(web: Web, open_gate: OpenGate) -> None:
     """Whatever clock paces the gate, and however long it has been open: verifiers compare with their own."""
-    clock = VirtualClock()
-    async with RobotGate(
-        AGENT, contact=CONTACT, session=session, delay=0, clock=clock, signer=signer()
-    ) as gate:
-        await gate.fetch(PAGE)
+    gate = await open_gate(clock=VirtualClock(), signer=signer())
+    await gate.fetch(PAGE)
     assert len(verifier().check_visits(web.visits)) == 2
 
 
@@ -176,9 +171,7 @@ async def test_handshake_of_a_websocket_is_verified(web: Web, gate: RobotGate) -
     verifier().check_visits(web.visits)
 
 
-async def test_what_the_gate_requests_besides_pages_is_verified(
-    web: Web, session: aiohttp.ClientSession
-) -> None:
+async def test_what_the_gate_requests_besides_pages_is_verified(web: Web, open_gate: OpenGate) -> None:
     """tdmrep.json and its redirect, sitemaps, repeated attempts, streams and the fetch of a ready turn."""
     tdmrep, sitemap = f"{SITE}/.well-known/tdmrep.json", f"{SITE}/sitemap.xml"
     web.redirect(tdmrep, f"{OTHER}/tdmrep.json")
@@ -194,15 +187,13 @@ async def test_what_the_gate_requests_besides_pages_is_verified(
         return await only_for(verifier())(request)
 
     web.handle(f"{SITE}/busy", busy)
-    async with RobotGate(
-        AGENT, contact=CONTACT, session=session, delay=0, signer=signer(), tdmrep=True
-    ) as gate:
-        assert (await gate.fetch(f"{SITE}/busy", retries=2)).text == "for you"
-        assert [entry.loc async for entry in gate.sitemap_urls(SITE)] == [PAGE]
-        async with gate.fetch(PAGE) as stream:
-            assert stream.status == 200
-        async with gate.turn(f"{SITE}/turn") as turn:
-            await turn.fetch()
+    gate = await open_gate(signer=signer(), tdmrep=True)
+    assert (await gate.fetch(f"{SITE}/busy", retries=2)).text == "for you"
+    assert [entry.loc async for entry in gate.sitemap_urls(SITE)] == [PAGE]
+    async with gate.fetch(PAGE) as stream:
+        assert stream.status == 200
+    async with gate.turn(f"{SITE}/turn") as turn:
+        await turn.fetch()
     assert web.counts() == {
         ROBOTS: 1,
         tdmrep: 1,
@@ -265,7 +256,7 @@ async def test_requests_of_httpx_are_verified(web: Web) -> None:
     verifier().check_visits(web.visits)
 
 
-async def test_price_that_is_paid_is_covered(web: Web, session: aiohttp.ClientSession) -> None:
+async def test_price_that_is_paid_is_covered(web: Web, open_gate: OpenGate) -> None:
     """The header that a caller gives to one request is signed with it, whichever client sends it. What has no such
     header is signed without it: robots.txt, and the first request, whose answer names the price.
     """
@@ -280,8 +271,8 @@ async def test_price_that_is_paid_is_covered(web: Web, session: aiohttp.ClientSe
 
     web.handle(PAGE, answer)
     paid = Ed25519Signer(KEY, agent_url=BOT, components=("@authority", paying))
+    gate = await open_gate(signer=paid)
     async with (
-        RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=paid) as gate,
         aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as crawler,
         httpx.AsyncClient(transport=GateTransport(gate, ToTheWeb(web))) as other,
     ):
@@ -304,7 +295,7 @@ async def test_price_that_is_paid_is_covered(web: Web, session: aiohttp.ClientSe
 
 
 async def test_page_is_bought_as_the_docs_show(
-    web: Web, session: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    web: Web, open_gate: OpenGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The functions of docs/signing.md pay what a 402 asks for, if that is not too much, and follow no redirect."""
     monkeypatch.chdir(tmp_path)
@@ -321,24 +312,22 @@ async def test_page_is_bought_as_the_docs_show(
         return aioweb.Response(status=302, headers={"Location": OTHER})
 
     web.handle(PAGE, answer)
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=make()) as gate:
-        assert (await buy(gate, PAGE, 0.1)).status == 402
-        assert (await buy(gate, PAGE, 0.5)).status == 302
-        assert (await buy(gate, f"{SITE}/free", 0.5)).status == 200
+    gate = await open_gate(signer=make())
+    assert (await buy(gate, PAGE, 0.1)).status == 402
+    assert (await buy(gate, PAGE, 0.5)).status == 302
+    assert (await buy(gate, f"{SITE}/free", 0.5)).status == 200
     assert web.counts() == {ROBOTS: 1, PAGE: 3, f"{SITE}/free": 1}
     *_, paid, _ = web.visits
     assert '"crawler-exact-price"' in paid.headers["Signature-Input"]
 
 
-async def test_header_that_cannot_be_signed_is_refused_by_name(
-    web: Web, session: aiohttp.ClientSession
-) -> None:
+async def test_header_that_cannot_be_signed_is_refused_by_name(web: Web, open_gate: OpenGate) -> None:
     """A signature is of ASCII: a caller that gives anything else is told, and nothing is sent."""
     paid = Ed25519Signer(KEY, agent_url=BOT, components=("@authority", "crawler-max-price"))
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=paid) as gate:
-        for price in ("€ 0.01", "USD 1\nx: y", "\udcff"):
-            with pytest.raises(OptionError, match="crawler-max-price"):
-                await gate.fetch(PAGE, headers={"crawler-max-price": price})
+    gate = await open_gate(signer=paid)
+    for price in ("€ 0.01", "USD 1\nx: y", "\udcff"):
+        with pytest.raises(OptionError, match="crawler-max-price"):
+            await gate.fetch(PAGE, headers={"crawler-max-price": price})
     assert web.counts() == {ROBOTS: 1}
 
 
@@ -375,18 +364,16 @@ async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None
     Verifier(dict([public_half(key)])).check_visits(web.visits)
 
 
-async def test_key_is_in_no_text(
-    web: Web, session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_key_is_in_no_text(web: Web, open_gate: OpenGate, caplog: pytest.LogCaptureFixture) -> None:
     """Neither logs nor events nor the text of any object shows the private half."""
     caplog.set_level(logging.DEBUG)
     key = SigningKey.generate()
     chosen = Ed25519Signer(key, agent_url=BOT)
     told: list[Event] = []
-    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=chosen) as gate:
-        gate.subscribe(told.append)
-        await gate.fetch(PAGE)
-        shown = f"{gate!r}{chosen!r}{key!r}{told!r}{caplog.text}{web.visits!r}"
+    gate = await open_gate(signer=chosen)
+    gate.subscribe(told.append)
+    await gate.fetch(PAGE)
+    shown = f"{gate!r}{chosen!r}{key!r}{told!r}{caplog.text}{web.visits!r}"
     secret = key._private.private_bytes_raw()
     for text in (secret.hex(), repr(secret), str(list(secret))):
         assert text.strip("b'") not in shown
