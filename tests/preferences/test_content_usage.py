@@ -203,20 +203,6 @@ def test_a_signal_for_one_crawler_allows_no_other() -> None:
     assert (other.ai_train, other.search) == (OPEN, NO)
 
 
-def test_groups_of_one_name_are_one() -> None:
-    """RFC 9309 §2.2.1, so files with a managed part in front are read whole."""
-    body = "User-agent: *\nAllow: /\n\nUser-agent: X\nAllow: /\n\nUser-agent: *\nContent-Usage: train-ai=n"
-    assert trained(body, "/") is NO
-
-
-def test_rules_stay_what_they_are() -> None:
-    """A preference changes nothing about what may be fetched."""
-    body = b"User-agent: *\nContent-Usage: train-ai=n\nContent-Signal: search=no\nDisallow: /a"
-    robots = RobotsTxt.parse(body, SITE)
-    assert robots.allowed("/", "Bot")
-    assert not robots.allowed("/a", "Bot")
-
-
 def test_a_statement_tells_where_it_stands() -> None:
     """The line, the words and the standard, for a person who asks why."""
     (statement,) = RobotsTxt.parse(EXAMPLE, SITE).preferences(f"{SITE}/test", "OtherBot").deciding("ai_train")

@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.gate.servers import PAGE, ROBOTS, SITE
 
 from robotgate import DisallowedError, NestedTurnError, OptionError, PreferenceError, Reason, RobotGate
 from robotgate.preferences import Preference, Source
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from robotgate.sitemaps import SitemapFault
 
-SITE: Final = "http://site.example"
-ROBOTS: Final = f"{SITE}/robots.txt"
-PAGE: Final = f"{SITE}/page"
 TDMREP: Final = f"{SITE}/.well-known/tdmrep.json"
 RULES: Final = "User-agent: *\nAllow: /\nContent-Usage: /art/ train-ai=n\nContent-Signal: search=yes"
 RESERVED: Final = '[{"location": "/", "tdm-reservation": 1}]'
@@ -183,12 +181,14 @@ BOOK: Final = f"{SITE}/open/book"
 
 
 async def test_a_reservation_is_read_where_training_is_disallowed(web: Web, open_gate: OpenGate) -> None:
-    """A declared purpose binds pages, not the file that states the reservation, nor where that is redirected to."""
+    """A declared purpose binds pages, not the file that states the reservation, nor where that is redirected to. These
+    wait for their turns like any request.
+    """
     moved, book_only = f"{SITE}/tdm/policy.json", '[{"location": "/open/book", "tdm-reservation": 1}]'
     web.serve(ROBOTS, BY_PATH)
     web.redirect(TDMREP, moved)
     web.serve(moved, book_only, headers={"Content-Usage": "train-ai=n"})
-    gate = await open_gate(purposes={"ai_train", "tdm"}, tdmrep=True)
+    gate = await open_gate(purposes={"ai_train", "tdm"}, tdmrep=True, delay=0.05)
     with pytest.raises(PreferenceError) as caught:
         await gate.fetch(BOOK)
     assert caught.value.purposes == ("tdm",)
@@ -196,14 +196,6 @@ async def test_a_reservation_is_read_where_training_is_disallowed(web: Web, open
     with pytest.raises(DisallowedError):
         await gate.fetch(moved)
     assert web.urls == [ROBOTS, TDMREP, moved, BOOK, f"{SITE}/open/letter"]
-
-
-async def test_a_file_of_rules_waits_like_any_request(web: Web, open_gate: OpenGate) -> None:
-    """What a purpose refuses to pages is asked for in the host's turn, a delay after robots.txt."""
-    web.serve(ROBOTS, BY_PATH)
-    gate = await open_gate(purposes={"ai_train"}, tdmrep=True, delay=0.05)
-    await gate.fetch(BOOK)
-    assert web.urls == [ROBOTS, TDMREP, BOOK]
     assert min(web.gaps("site.example")) >= 0.05
 
 

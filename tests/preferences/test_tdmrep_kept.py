@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.clocks import LaterClock
 from tests.conftest import AGENT, CONTACT
-from tests.gate.servers import cut_off
+from tests.gate.servers import PAGE, ROBOTS, SITE, cut_off
+from tests.preferences.test_gate_preferences import RESERVED, TDMREP
 from tests.waiting import until
 
 from robotgate import GateClosedError, MemoryStore, Origin, RobotGate, SQLiteStore
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
     from robotgate.preferences import Preferences
 
-SITE: Final = "http://site.example"
-ROBOTS: Final = f"{SITE}/robots.txt"
-PAGE: Final = f"{SITE}/page"
-TDMREP: Final = f"{SITE}/.well-known/tdmrep.json"
-RESERVED: Final = '[{"location": "/", "tdm-reservation": 1}]'
 DAY: Final = 86_400.0
 LONG_RULES: Final = f'[{{"location": "/{"x" * 900_000}", "tdm-reservation": 0}}, {RESERVED[1:]}'
 
