@@ -7,12 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.core.test_events import LINES, NOW, blocked, refused
+from tests.core.test_events import LINES, hostile
 from tests.waiting import settle
 
 from robotgate import DisallowedError
-from robotgate.errors import StoreError
-from robotgate.events import FIELD_PREFIX, LINE_HEAD, LINE_TAIL, Event, StoreLost, TurnEnded, log_fields
+from robotgate.events import FIELD_PREFIX, LINE_HEAD, LINE_TAIL, Event, log_fields
 
 if TYPE_CHECKING:
     from tests.gate.servers import Web
@@ -42,22 +41,14 @@ async def test_records_of_a_crawl_have_fields(
         await gate.fetch(f"{SITE}/private")
     await settle()
     found = {str(fields["event"]): fields for fields in map(told, caplog.records) if fields}
-    assert (
-        found["RobotsFetched"].items()
-        >= {"host": "site.example", "status": 200, "outcome": "success"}.items()
-    )
+    assert found["RobotsFetched"].items() >= {"host": "site.example", "status": 200}.items()
+    assert found["RobotsFetched"]["outcome"] == "success"
     assert found["TurnBegan"]["url"] == f"{SITE}/page"
     assert isinstance(found["TurnBegan"]["waited"], float)
     assert found["TurnEnded"].items() >= {"url": f"{SITE}/page", "status": 200}.items()
-    assert (
-        found["VerdictRefused"].items()
-        >= {
-            "url": f"{SITE}/private",
-            "reason": "disallowed_by_rule",
-            "rule": "Disallow: /private",
-            "rule_line": 2,
-        }.items()
-    )
+    refused = found["VerdictRefused"]
+    assert (refused["url"], refused["reason"]) == (f"{SITE}/private", "disallowed_by_rule")
+    assert (refused["rule"], refused["rule_line"]) == ("Disallow: /private", 2)
 
 
 @pytest.mark.parametrize("event", [event for event, _ in LINES])
@@ -72,14 +63,7 @@ def test_fields_are_plain_and_clash_with_none(event: Event) -> None:
 
 def test_what_a_server_sends_stays_bounded_and_on_one_line() -> None:
     """As in the text: no credentials, no line breaks, no megabytes."""
-    hostile = "https://user:secret@site.example/\n2026-01-01 CRITICAL\u202e" + "x" * 100_000
-    events: list[Event] = [
-        refused(hostile, hostile),
-        blocked(detail=hostile),
-        StoreLost(at=NOW, error=StoreError(hostile)),
-        TurnEnded(at=NOW, url=hostile, status=None, bytes_read=0, elapsed=0.0),
-    ]
-    for event in events:
+    for event in hostile("https://user:secret@site.example/\n2026-01-01 CRITICAL\u202e" + "x" * 100_000):
         for value in log_fields(event).values():
             text = str(value)
             assert "secret" not in text
