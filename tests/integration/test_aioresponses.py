@@ -26,7 +26,8 @@ PAGE: Final = f"{SITE}/page"
 @pytest.fixture
 def web() -> Iterator[MockedWeb]:
     """As `mocked_web`."""
-    with MockedWeb() as mocked:
+    mocked = MockedWeb()
+    with mocked:
         yield mocked
 
 
