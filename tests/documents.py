@@ -23,6 +23,7 @@ FENCE: Final = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<info>.*)\n(?P<text>(?:.*\n)*?)(?P=fence)$", re.MULTILINE
 )
 ANY_FENCE: Final = re.compile(r"^ *(?:`{3,}|~{3,})", re.MULTILINE)
+TABLE: Final = re.compile(r"^\|(?P<head>.*)\|\n\| --- .*\n(?P<rows>(?:\|.*\|\n)+)", re.MULTILINE)
 WHOLE: Final = 'if __name__ == "__main__":'
 
 
@@ -88,6 +89,18 @@ def blocks_of(path: Path) -> list[Block]:
         for found in FENCE.finditer(page)
         if not found["info"].startswith("{")
     ]
+
+
+def tables(page: str) -> list[list[dict[str, str]]]:
+    """The rows of each table of a text, by the heads of the columns."""
+    return [
+        [dict(zip(_cells(table["head"]), _cells(row), strict=True)) for row in table["rows"].splitlines()]
+        for table in TABLE.finditer(page)
+    ]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def printed_by(name: str) -> str:

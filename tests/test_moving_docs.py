@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.robotparser import RobotFileParser
 
 import pytest
-from tests.test_pace_docs import cells
+from tests.documents import tables
 from tests.test_readme import ROOT
 
 import robotgate
@@ -23,21 +23,12 @@ from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE: Final = re.compile(r"^\|(?P<head>.*)\|\n\| --- .*\n(?P<rows>(?:\|.*\|\n)+)", re.MULTILINE)
 CODE: Final = re.compile(r"`([^`]+)`")
 LWP: Final = (ROOT / "docs" / "moving-from-lwp-robotua.md").read_text(encoding="utf-8")
 PROTEGO: Final = (ROOT / "docs" / "moving-from-protego.md").read_text(encoding="utf-8")
 URL: Final = "https://example.org/tea"
 PRIVATE: Final = "https://example.org/private/1"
 AGENT: Final = "ExampleBot"
-
-
-def tables(page: str) -> list[tuple[list[str], list[list[str]]]]:
-    """The heads and the rows of each table."""
-    return [
-        (cells(found["head"]), [cells(row) for row in found["rows"].splitlines()])
-        for found in TABLE.finditer(page)
-    ]
 
 
 # ── Protego and urllib ──
@@ -73,21 +64,21 @@ OF: Final = _OF.groupdict()
 _PROTEGO_TABLE, _URLLIB_TABLE, _DIFFERENCES = tables(PROTEGO)
 
 
-@pytest.mark.parametrize("row", _PROTEGO_TABLE[1], ids=lambda row: row[0])
-def test_protego_says_the_same(row: list[str]) -> None:
+@pytest.mark.parametrize("row", _PROTEGO_TABLE, ids=lambda row: next(iter(row.values())))
+def test_protego_says_the_same(row: dict[str, str]) -> None:
     """Of an ordinary file, either expression of a row has the same value."""
     protego = pytest.importorskip("protego")
     names = {**names_of(WHOLE_NUMBERS), "rp": protego.Protego.parse(WHOLE_NUMBERS.decode())}
-    theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row)
+    theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row.values())
     assert theirs == ours
     assert ours is not None
 
 
-@pytest.mark.parametrize("row", _URLLIB_TABLE[1], ids=lambda row: row[0])
-def test_urllib_says_the_same(row: list[str]) -> None:
+@pytest.mark.parametrize("row", _URLLIB_TABLE, ids=lambda row: next(iter(row.values())))
+def test_urllib_says_the_same(row: dict[str, str]) -> None:
     """As above."""
     names = names_of(WHOLE_NUMBERS)
-    theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row)
+    theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row.values())
     assert theirs == ours
     assert ours is not None
 
@@ -98,10 +89,9 @@ def test_urllib_passes_over_fractions() -> None:
     assert eval("parser.crawl_delay(agent), robots.crawl_delay(agent)", names) == (None, 2.5)
 
 
-@pytest.mark.parametrize("row", _DIFFERENCES[1], ids=lambda row: row[0])
-def test_answers_differ_as_the_table_says(row: list[str]) -> None:
+@pytest.mark.parametrize("columns", _DIFFERENCES, ids=lambda columns: columns["robots.txt"])
+def test_answers_differ_as_the_table_says(columns: dict[str, str]) -> None:
     """Each library is asked; a row where all agree would be none."""
-    columns = dict(zip(_DIFFERENCES[0], row, strict=True))
     lines = [line.strip("`") for line in columns["robots.txt"].split("<br>")]
     text = "\n".join(lines).encode().decode("unicode_escape")
     url = f"https://example.org{CODE.findall(columns['path'])[0]}"
@@ -125,11 +115,7 @@ def test_answers_differ_as_the_table_says(row: list[str]) -> None:
 ROBOTS: Final = b"User-agent: ExampleBot\nDisallow: /private\n"
 
 
-EXPRESSIONS: Final = [
-    CODE.findall(dict(zip(heads, row, strict=True))["robotgate"])[0]
-    for heads, rows in tables(LWP)
-    for row in rows
-]
+EXPRESSIONS: Final = [CODE.findall(row["robotgate"])[0] for table in tables(LWP) for row in table]
 
 
 @pytest.mark.parametrize("expression", dict.fromkeys(EXPRESSIONS))

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 import pytest
+from tests.documents import tables
 from tests.test_readme import ROOT
 
 from robotgate import HostView, OriginView, RobotGate
@@ -18,7 +19,6 @@ from robotgate import HostView, OriginView, RobotGate
 PAGE: Final = "\n".join(
     (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("pace.md", "blocks.md")
 )
-TABLE: Final = re.compile(r"^\|(?P<head>.*)\|\n\| --- .*\n(?P<rows>(?:\|.*\|\n)+)", re.MULTILINE)
 NAME: Final = re.compile(r"`(?P<name>[\w.]+)`")
 NOT_PACE: Final = """
     agent contact token session store signer purposes tdmrep allow_private_addresses status_policy dialect max_hosts
@@ -29,20 +29,9 @@ NOT_PACE: Final = """
 Row: TypeAlias = dict[str, str]
 
 
-def cells(line: str) -> list[str]:
-    """The cells of one line of a table, without the bars at its ends."""
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
 def rows(*columns: str) -> list[Row]:
     """The rows of every table that has all these columns, by the heads of the columns."""
-    tables = [(cells(table["head"]), table["rows"].splitlines()) for table in TABLE.finditer(PAGE)]
-    return [
-        dict(zip(heads, cells(line), strict=True))
-        for heads, lines in tables
-        if set(columns) <= set(heads)
-        for line in lines
-    ]
+    return [row for table in tables(PAGE) for row in table if row.keys() >= set(columns)]
 
 
 def named(column: str) -> list[str]:
