@@ -145,6 +145,7 @@ def test_records_and_rules(subtests: pytest.Subtests) -> None:
         (b"User-agent: *\nDisallow: http://WWW.example.com:80/a", ["/a"]),
         (b"User-agent: *\nDisallow: http://www.example.com", ["/a", "/b", "/c", "/d"]),
         (b"User-agent: *\nDisallow: http://example.com/a\nDisallow: https://www.example.com/b", []),
+        (b"User-agent: *\nDisallow: http://www.example.com:8080/a", []),
         (b"User-agent: *\nDisallow: //a", []),
         (b"", []),
         (b"<html><body>404</body></html>", []),
@@ -196,14 +197,6 @@ def test_records_and_rules(subtests: pytest.Subtests) -> None:
 def test_spellings_are_compared_in_the_normal_form(value: str, path: str, allowed: bool) -> None:  # noqa: FBT001
     """As everywhere, but wildcards are bytes like any other."""
     assert read(f"User-agent: *\nDisallow: {value}".encode()).allowed(path, "foobot") is allowed
-
-
-def test_robots_txt_itself_may_be_fetched() -> None:
-    """The rules are not known otherwise."""
-    verdict = read(NOBODY_AT_ALL).verdict("/robots.txt", "foobot")
-    assert verdict.allowed
-    assert verdict.reason is Reason.ROBOTS_TXT
-    assert read(NOBODY_AT_ALL).allowed("/robots.txt", "foobot")
 
 
 @pytest.mark.parametrize(
@@ -351,10 +344,3 @@ def test_the_first_match_decides(values: list[str], target: str) -> None:
     assert read(body).allowed(
         f"http://www.example.com{target}" if target.startswith("//") else target, "foobot"
     ) is first_match(rules, target)
-
-
-def test_the_origin_is_that_of_the_file() -> None:
-    """A port apart is an origin apart."""
-    body = b"User-agent: *\nDisallow: http://www.example.com:8080/a"
-    assert read(body).allowed("/a", "foobot")
-    assert not read(body, "http://www.example.com:8080/x").allowed("/a", "foobot")

@@ -88,18 +88,6 @@ def test_expires(subtests: pytest.Subtests) -> None:
             assert life(expires=expires, date=date) == seconds
 
 
-def test_age_alone_grants_nothing() -> None:
-    """Without headers, the default lifetime counts from the moment of reading."""
-    assert life(age="100000", date=AT_NOON) is None
-
-
-def test_age_is_subtracted_before_bounds_are_set() -> None:
-    """A year that has lain about for a day is a year but for a day."""
-    seconds = life("max-age=31536000", age="86400")
-    assert seconds == 364 * DAY
-    assert used_for(Answer(status=200, cache_control="max-age=31536000", age="86400")) == DAY
-
-
 @given(cache_control=TEXTS, expires=TEXTS, date=TEXTS, age=TEXTS)
 def test_no_headers_raise_or_leave_the_bounds(
     cache_control: str | None, expires: str | None, date: str | None, age: str | None

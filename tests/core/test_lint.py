@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.documents import DOCS, printed_by
+from tests.property.test_linear import FAMILIES, Steps, lines
 
 from robotgate import InvalidURLError, RobotsTxt
 from robotgate.lint import Finding, FindingCode, Severity, lint
@@ -18,7 +18,6 @@ from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, Field, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 CODE: Final = FindingCode
 GROUP: Final = b"User-agent: *\n"
@@ -215,12 +214,6 @@ def test_lines_of_files_in_other_forms_are_checked() -> None:
     assert found(gzip.compress(body)) == [(1, CODE.NOT_UTF_8), *expected]
     assert found(gzip.compress(GROUP + b"#" * MAX_BYTES))[-1][1] is CODE.FILE_TOO_LARGE
     assert found(b"\x1f\x8b\x08")[0] == (1, CODE.NOT_UTF_8)
-
-
-def test_every_code_has_its_case() -> None:
-    """And can be found by its value."""
-    assert {case[0] for case in CASES} == set(FindingCode)
-    assert [FindingCode(code.value) for code in FindingCode] == list(FindingCode)
 
 
 def test_what_lint_leaves_alone(subtests: pytest.Subtests) -> None:
@@ -479,56 +472,36 @@ def test_without_errors_no_rule_is_lost(body: bytes) -> None:
     assert all(group.agents for group in groups)
 
 
-def steps(body: bytes) -> int:
-    """How many calls linting a file takes."""
-    count = 0
-
-    def counted(_frame: FrameType, _event: str, _argument: object) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(counted)
+def calls(body: bytes) -> int:
+    """How many built-ins linting a file calls."""
+    taken = Steps()
+    sys.setprofile(taken.on_call)
     try:
         lint(body)
     finally:
         sys.setprofile(None)
-    return count
+    return taken.count
 
 
-def _words(count: int) -> list[bytes]:
-    return [b"".join(bytes([97 + number // 26**place % 26]) for place in range(4)) for number in range(count)]
+HARD: Final = (
+    *("unknown records", "nonsense", "agents, then one rule", "groups of many agents"),
+    *("one group again and again", "agents and delays by turns", "rules that all match"),
+)
 
 
-HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
-    "fields": lambda size: b"".join(word + b":\n" for word in _words(size)),
-    "words": lambda size: b"".join(word + b" b\n" for word in _words(size)),
-    "agents": lambda size: (
-        b"".join(b"User-agent: " + word + b"\n" for word in _words(size)) + b"Disallow: /\n"
-    ),
-    "groups": lambda size: b"".join(
-        b"User-agent: %s\nDisallow: /%s\n" % (word, word) for word in _words(size)
-    ),
-    "duplicate groups": lambda size: b"User-agent: a\nDisallow: /b\n" * size,
-    "delays": lambda size: b"User-agent: a\nCrawl-delay: 1\n" * size + b"Disallow: /\n",
-    "rules": lambda size: (
-        GROUP + b"".join(b"Disallow: /%s\nAllow: /%s/*a\n" % (word, word) for word in _words(size))
-    ),
-    "repeated rules": lambda size: GROUP + b"Disallow: /\nAllow: /\n" * size,
-    "agents and rules": lambda size: b"".join(
-        [
-            *(b"User-agent: " + word + b"\n" for word in _words(size)),
-            *(b"Disallow: /" + word + b"\n" for word in _words(size)),
-            *(b"User-agent: %s\nAllow: /%s\n" % (word, word) for word in _words(size)),
-        ]
-    ),
-}
+def agents_and_rules(size: int) -> bytes:
+    """Many rules bind many agents, in one group and in many."""
+    forms = ("User-agent: a{}", "Disallow: /{}", "User-agent: a{}\nAllow: /{}")
+    return b"".join(lines(form, size) for form in forms)
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_a_longer_file_costs_no_more_than_its_length(kind: str) -> None:
+@pytest.mark.parametrize(
+    "file", [*map(FAMILIES.get, HARD), agents_and_rules], ids=[*HARD, "agents and rules"]
+)
+def test_a_longer_file_costs_no_more_than_its_length(file: Callable[[int], bytes]) -> None:
     """Counted in calls; there is a bound even where rules bind many agents in many ways. Findings are few."""
-    assert len(lint(HOSTILE[kind](500))) < 500
-    assert steps(HOSTILE[kind](200)) <= 2.5 * steps(HOSTILE[kind](100))
+    assert len(lint(file(500))) < 500
+    assert calls(file(200)) <= 2.5 * calls(file(100))
 
 
 @pytest.mark.parametrize(
@@ -547,9 +520,3 @@ def test_a_longer_file_costs_no_more_than_its_length(kind: str) -> None:
 def test_no_line_is_a_trap(line: bytes) -> None:
     """No expression looks back over a long line: thirty of them are done while one that did would still run."""
     assert lint(GROUP + (line + b"\n") * 31)
-
-
-def test_page_is_what_the_table_prints() -> None:
-    """docs/lint.md is as docs/_lint_table.py writes it."""
-    page = (DOCS / "lint.md").read_text(encoding="utf-8")
-    assert page == printed_by("_lint_table.py"), "run: python docs/_lint_table.py > docs/lint.md"

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.core.test_events import LINES, NOW, fetched, unreachable
+from tests.core.test_events import EVENTS, NOW, fetched, unreachable
 from tests.waiting import settle
 
-import robotgate.events
 from robotgate.errors import OptionError
 from robotgate.events import (
     LEVELS,
@@ -194,26 +193,8 @@ def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: 
         Events().subscribe(callback)
 
 
-@pytest.mark.parametrize("kind", LEVELS)
-def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest.LogCaptureFixture) -> None:
-    """Without subscribers and with logging off, no event need be made."""
-    caplog.set_level(OFF, logger=logger.name)
-    events = Events()
-    assert not events.is_heard(kind)
-    unsubscribe = events.subscribe(print)
-    assert events.is_heard(kind)
-    unsubscribe()
-    assert not events.is_heard(kind)
-
-
-KINDS: Final[set[type[Event]]] = {
-    kind
-    for kind in vars(robotgate.events).values()
-    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
-}
-"""All that are public."""
 HEARD: Final[dict[int, set[type[Event]]]] = {
-    logging.DEBUG: KINDS,
+    logging.DEBUG: set(LEVELS),
     logging.INFO: {
         RobotsFetched, VerdictRefused, TurnRefused, HostRecovered, HostBlocked, StoreLost, StoreRecovered,
     },
@@ -233,7 +214,7 @@ def test_logging_hears_by_its_level(
     assert {kind for kind in LEVELS if events.is_heard(kind)} == heard
 
 
-@pytest.mark.parametrize("event", [event for event, _ in LINES])
+@pytest.mark.parametrize("event", EVENTS, ids=str)
 async def test_event_is_logged_soon_as_its_line(event: Event, caplog: pytest.LogCaptureFixture) -> None:
     """On the logger `robotgate`; the text is made only if some handler wants it."""
     caplog.set_level(logging.DEBUG, logger="robotgate")

@@ -10,7 +10,7 @@ from tests.spelling import normalise_pattern, normalise_target
 
 from robotgate.rules.grammar import RuleKind
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Decision, Rules
+from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import Reason, Rule
 
 
@@ -37,36 +37,17 @@ def test_a_decision_names_the_rule_and_the_one_it_beat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "reason"),
-    [(("*",), Reason.NO_RULE_MATCHES), ((), Reason.NO_GROUP)],
-    ids=["a group", "no group"],
+    ("patterns", "path"),
+    [
+        *((spellings, "/~a") for spellings in (["/~a", "/%7Ea"], ["/%7Ea", "/~a"])),
+        (["/*c", "/ab", "/a*"], "/abc"),
+        *((pair, "/abc") for pair in (["/ab", "/*c"], ["/a*", "/ab"], ["/ab", "/a*"])),
+    ],
 )
-def test_a_decision_without_a_rule(agents: tuple[str, ...], reason: Reason) -> None:
-    """The reason tells an open path from an open site."""
-    assert Rules((), agents=agents).decide("/a") == Decision(allowed=True, reason=reason)
-
-
-def test_of_equal_rules_the_first_is_named() -> None:
-    """However each is spelt."""
-    rules = Rules([disallow("/~a", 1), disallow("/%7Ea", 2), disallow("/~a", 3)])
-    assert rules.decide("/~a").rule == disallow("/~a", 1)
-
-
-def test_of_equally_long_rules_the_first_is_named() -> None:
-    """Where several of one kind match."""
-    rules = Rules([disallow("/*c", 1), disallow("/ab", 2), disallow("/a*", 3)])
-    assert rules.decide("/abc").rule == disallow("/*c", 1)
-    assert Rules([disallow("/ab", 2), disallow("/*c", 3)]).decide("/abc").rule == disallow("/ab", 2)
-    assert Rules([disallow("/a*", 2), disallow("/ab", 3)]).decide("/abc").rule == disallow("/a*", 2)
-    assert Rules([disallow("/ab", 2), disallow("/a*", 3)]).decide("/abc").rule == disallow("/ab", 2)
-
-
-def test_the_constants() -> None:
-    """One forbids nothing, the other everything but robots.txt."""
-    assert ALLOW_ALL.allows("/a")
-    assert not DENY_ALL.allows("/a")
-    assert DENY_ALL.allows("/robots.txt")
-    assert DENY_ALL.decide("/robots.txt").reason is Reason.ROBOTS_TXT
+def test_of_rules_of_one_length_the_first_is_named(patterns: list[str], path: str) -> None:
+    """However each is spelt, and whether or not they are the same."""
+    rules = [disallow(pattern, line) for line, pattern in enumerate(patterns)]
+    assert Rules(rules).decide(path).rule == rules[0]
 
 
 @pytest.mark.parametrize(

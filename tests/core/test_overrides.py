@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
-from robotgate.options import DEFAULTS, HostBlocks, HostOptions, HostOverride, Overrides, Rate, StatusPolicy
+from robotgate.options import DEFAULTS, HostBlocks, HostOptions, HostOverride, Overrides, StatusPolicy
 from robotgate.urls import HostPattern, Origin, keys
 
 if TYPE_CHECKING:
@@ -76,34 +76,6 @@ def test_pattern_that_names_no_host_is_refused(subtests: pytest.Subtests) -> Non
                 assert str(caught.value).startswith(f"pattern={text!r}: ")
 
 
-@pytest.mark.parametrize("text", [None, 1, b"example.org", ["example.org"]])
-def test_pattern_that_is_no_text_is_refused(text: object) -> None:
-    """Also where no type checker looked."""
-    parse: Callable[..., HostPattern] = HostPattern.parse
-    with pytest.raises(OptionError, match=r"^pattern="):
-        parse(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "named", "others"),
-    [
-        ("example.org", ["example.org"], ["www.example.org", "org", "example.orga", "anexample.org"]),
-        (
-            "*.example.org",
-            ["www.example.org", "a.b.example.org"],
-            ["example.org", "anexample.org", "org", "example.org.net"],
-        ),
-        ("*", ["example.org", "localhost", "192.0.2.1", "::1"], []),
-        ("::1", ["::1"], ["::2"]),
-        ("192.0.2.1", ["192.0.2.1"], ["2.1", "9.192.0.2.1"]),
-    ],
-)
-def test_pattern_names_its_hosts_alone(text: str, named: list[str], others: list[str]) -> None:
-    """A domain's pattern names what is below it, not the domain itself, and no name that merely ends alike."""
-    pattern = HostPattern.parse(text)
-    assert [host for host in named + others if pattern.matches(host)] == named
-
-
 # ── what is given
 
 NO_NUMBERS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, -math.inf, "1", True, [], 1j)
@@ -157,68 +129,7 @@ def test_overrides_that_make_no_sense_are_refused(given: object, message: str) -
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"*.example.org": HostOverride(delay=90)},
-            "overrides['*.example.org']: delay=90 is over max_delay=60.0",
-        ),
-        (
-            {"*.example.org": HostOverride(delay=90, max_delay=80)},
-            "overrides['*.example.org']: delay=90 is over max_delay=80",
-        ),
-        (
-            {"a.example": HostOverride(max_delay=0.5)},
-            "overrides['a.example']: delay=1.0 is over max_delay=0.5",
-        ),
-        (
-            {
-                "*": HostOverride(max_delay=math.inf),
-                "*.b": HostOverride(delay=90),
-                "a.b": HostOverride(max_delay=80),
-            },
-            "overrides['a.b']: delay=90 is over max_delay=80",
-        ),
-        (
-            {"*.b": HostOverride(max_delay=10), "a.b": HostOverride(delay=30)},
-            "overrides['a.b']: delay=30 is over max_delay=10",
-        ),
-    ],
-)
-def test_delay_over_the_max_delay_that_would_hold_is_refused(
-    given: dict[str, HostOverride], message: str
-) -> None:
-    """By the pattern for whose hosts both would hold: every request to them would be refused."""
-    with pytest.raises(OptionError) as caught:
-        Overrides(GATE, given)
-    assert str(caught.value) == f"{message}: every request would be refused"
-
-
 # ── what holds
-
-
-def test_fields_are_settled_one_by_one() -> None:
-    """The host's own, then the longest domain's, then that of ``*``, then the gate's."""
-    overrides = Overrides(
-        GATE,
-        {
-            "*": HostOverride(delay=2, max_block=math.inf, concurrency_per_host=2, rate=(600, 3600)),
-            "*.org": HostOverride(delay=3, concurrency_per_host=3, latency_factor=10),
-            "*.example.org": HostOverride(delay=4, obey_crawl_delay=False),
-            "www.example.org": HostOverride(delay=5, status_policy=StatusPolicy.GOOGLE),
-        },
-    )
-    every = GATE | HostOptions(delay=2, max_block=math.inf, concurrency_per_host=2, rate=Rate(600, 3600.0))
-    org = every | HostOptions(delay=3, concurrency_per_host=3, latency_factor=10)
-    below = org | HostOptions(delay=4, obey_crawl_delay=False)
-    assert overrides.options("localhost") == every
-    assert overrides.options("2001:db8::1") == every
-    assert overrides.options("example.org") == org
-    assert overrides.options("a.b.example.org") == below
-    assert overrides.options("www.example.org") == below | HostOptions(
-        delay=5, status_policy=StatusPolicy.GOOGLE
-    )
 
 
 def test_every_field_is_taken_over() -> None:
@@ -244,27 +155,6 @@ def test_every_field_is_taken_over() -> None:
     assert not settled.items() & GATE.items()
 
 
-def test_falsy_values_count_as_given() -> None:
-    """0 and False are no None."""
-    gate = GATE | HostOptions(latency_factor=5.0, obey_visit_time=True)
-    override = HostOverride(
-        delay=0, latency_factor=0, obey_crawl_delay=False, obey_visit_time=False, max_block=0
-    )
-    assert Overrides(gate, {"a": override}).options("a") == gate | HostOptions(
-        delay=0, latency_factor=0, obey_crawl_delay=False, obey_visit_time=False, max_block=0
-    )
-
-
-def test_own_host_has_neither_rules_nor_delay_nor_rate() -> None:
-    """Whatever the gate has; how many at once, and what the server asks by 503, still count."""
-    gate = GATE | HostOptions(
-        delay=5.0, rate=Rate(1, 60.0), latency_factor=2.0, obey_visit_time=True, concurrency_per_host=3
-    )
-    assert Overrides(gate, {"*.mine.example": HostOverride.own()}).options(
-        "www.mine.example"
-    ) == gate | HostOptions(delay=0.0, rate=Rate.UNLIMITED, latency_factor=0.0, ignore_robots=True)
-
-
 @pytest.mark.parametrize("override", [HostOverride(ignore_robots=True), HostOverride.own()])
 def test_not_every_host_is_ones_own(override: HostOverride) -> None:
     """A gate without any rules is none; False may be said of all."""
@@ -274,29 +164,6 @@ def test_not_every_host_is_ones_own(override: HostOverride) -> None:
     with pytest.raises(OptionError, match=r"overrides\['\*'\].ignore_robots=True: name the hosts"):
         overrides.set("*", override)
     assert overrides.options("a") == GATE
-
-
-def test_rate_can_be_lifted() -> None:
-    """None leaves the gate's."""
-    gate = GATE | HostOptions(rate=Rate(1, 60.0))
-    overrides = Overrides(gate, {"a": HostOverride(rate=Rate.UNLIMITED), "b": HostOverride()})
-    assert overrides.options("a")["rate"] is Rate.UNLIMITED
-    assert overrides.options("b")["rate"] == Rate(1, 60.0)
-
-
-def test_overrides_change_while_running() -> None:
-    """Setting replaces, None takes away; each says which hosts it touched."""
-    overrides = Overrides(
-        GATE, {"*.org": HostOverride(delay=2), "a.org": HostOverride(concurrency_per_host=5)}
-    )
-    assert overrides.set("*.ORG", HostOverride(delay=3)).matches("b.org")
-    assert overrides.options("b.org")["delay"] == 3
-    assert overrides.options("a.org") == GATE | HostOptions(delay=3, concurrency_per_host=5)
-    assert str(overrides.set("A.org", None)) == "a.org"
-    assert overrides.options("a.org") == GATE | HostOptions(delay=3)
-    overrides.set("*.org", None)
-    assert overrides.options("a.org") is GATE
-    assert str(overrides.set("*.org", None)) == "*.org"
 
 
 def test_what_was_given_is_not_kept() -> None:
@@ -434,20 +301,6 @@ def test_any_text_is_a_pattern_or_refused(text: str) -> None:
 
 
 # ── hosts left alone
-
-
-def test_setting_a_block_again_replaces_it() -> None:
-    """0 or an earlier instant lifts what was set under this pattern, and under no other."""
-    blocks = HostBlocks()
-    blocks[HostPattern.parse("A.org.")] = math.inf
-    blocks[HostPattern.parse("*.org")] = 90.0
-    blocks[HostPattern.parse("a.org")] = 10.0
-    assert blocks.until_at("a.org") == 90.0
-    blocks[HostPattern.parse("*.org")] = 0
-    assert blocks.until_at("a.org") == 10.0
-    blocks[HostPattern.parse("a.org")] = 0
-    blocks[HostPattern.parse("never.set")] = 0
-    assert blocks.until_at("a.org") == 0.0
 
 
 def test_pruning_forgets_what_is_over() -> None:

@@ -17,7 +17,9 @@ from tests.pace.bench import HOST, OPTIONS, answered
 from robotgate.clock import parse_http_date
 from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.signals import MAX_PAUSE, parse_retry_after, retry_after_of
+from robotgate.pace.spacing import opens_at
 from robotgate.pace.state import FORGIVEN_AFTER, HostState, is_served, merged
+from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 
 NEW: Final = HostState()
@@ -39,6 +41,11 @@ NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
 def test_wait_is_served_when_nothing_makes_the_next_later(state: HostState, is_it: bool) -> None:  # noqa: FBT001
     """Neither the next visit, nor, by failures not yet forgiven, the next block."""
     assert is_served(state, NOW) is is_it
+
+
+def test_hours_of_a_host_that_is_never_to_be_visited() -> None:
+    """An operator may block a host for ever; its hours make nothing of it."""
+    assert opens_at((VisitTime(9 * 60, 17 * 60),), at=math.inf) == math.inf
 
 
 def blocked(
@@ -119,15 +126,6 @@ def test_server_that_asks_for_nothing_again_and_again_is_not_taken_at_its_word(
     assert state.failures == 25
 
 
-def test_shorter_retry_after_never_shortens_a_block() -> None:
-    """A later and shorter word does not undo a longer one."""
-    state = blocked(NEW, status=429, retry_after=600.0, now=0.0)
-    for began_at in (0.0, 5.0):
-        assert (
-            blocked(state, status=429, retry_after=1.0, now=10.0, began_at=began_at).blocked_until_at == 600.0
-        )
-
-
 @given(st.floats(0, 1, exclude_max=True))
 def test_block_jitter_only_lengthens(jitter: float) -> None:
     """Jitter adds up to a tenth and takes nothing away."""
@@ -162,18 +160,6 @@ def test_block_after_good_time_is_the_first_again() -> None:
         good = answered(state, status=200, retry_after=None, began_at=150.0, now=151.0, jitter=0.0)
         after = blocked(good, now=100.0 + since)
         assert (after.failures, after.blocked_until_at) == (failures, 100.0 + since + pause)
-
-
-def test_server_that_refuses_every_other_request_is_asked_less_and_less() -> None:
-    """One good answer between two refusals shows no recovery."""
-    state, now, pauses = NEW, NOW, []
-    for _ in range(6):
-        state = blocked(state, now=now)
-        pauses.append(state.blocked_until_at - now)
-        now = state.blocked_until_at + 1
-        state = answered(state, status=200, retry_after=None, began_at=now, now=now, jitter=0.0)
-        now += 1
-    assert pauses == [60.0 * 2**count for count in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -272,11 +258,6 @@ def test_of_several_lines_the_longest_counts(lines: tuple[str, ...], seconds: fl
     """A server that asks twice is obeyed in the stricter word."""
     headers = CIMultiDict([("Server", "x"), *(("retry-AFTER", line) for line in lines)])
     assert retry_after_of(headers, now=NOW) == seconds
-
-
-def test_retry_after_is_found_in_any_mapping() -> None:
-    """Clients other than aiohttp have plain dicts."""
-    assert retry_after_of({"retry-after": "30"}, now=NOW) == 30.0
 
 
 DATE_WORDS: Final = '0123456789:+-., ()<>@JanFebMarSunMonGMTUTCZ\t\\"\x00é'

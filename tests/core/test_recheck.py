@@ -12,7 +12,7 @@ import pytest
 from robotgate import OptionError, Origin, Recheck
 from robotgate.clock import DAY, HOUR, MINUTE
 from robotgate.sites import Outcome, RobotsRecord
-from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, recheck_is_due, refresh_at
+from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, recheck_is_due, refresh_at
 
 ORIGIN: Final = Origin("http", "a.example", 80)
 KNOWN: Final = RobotsRecord(
@@ -70,43 +70,12 @@ def test_no_refresh_comes_after_the_end() -> None:
     assert refresh_at(over, None) == 0.0
 
 
-def test_age_only_makes_it_sooner() -> None:
-    """So many seconds since it was asked for; three quarters of its life if that is less."""
-    assert refresh_at(KNOWN, Recheck(age=500.0)) == 1500.0
-    assert refresh_at(KNOWN, Recheck(age=23 * HOUR)) == refresh_at(KNOWN, None)
-    assert refresh_at(KNOWN, Recheck(visits=1)) == refresh_at(KNOWN, None)
-
-
-@pytest.mark.parametrize(("visits", "expected"), [(9, False), (10, True), (11, True)])
-def test_visits(visits: int, *, expected: bool) -> None:
-    """So many since it was last requested."""
-    assert recheck_is_due(KNOWN, Recheck(visits=10), visits=visits, bytes_read=0) is expected
-
-
-@pytest.mark.parametrize(
-    ("size", "read", "expected"),
-    [
-        (2000, 6000, False),
-        (2000, 6001, True),
-        (0, 3 * 1024, False),
-        (0, 3 * 1024 + 1, True),
-        (10, 3 * 1024, False),
-        (10, 3 * 1024 + 1, True),
-    ],
-)
-def test_bytes(size: int, read: int, *, expected: bool) -> None:
-    """More than so many times the size of the file, which counts for 1 KiB at the least."""
+@pytest.mark.parametrize("size", [0, 10, 1024])
+def test_a_small_file_counts_for_1_kib(size: int) -> None:
+    """An empty one would be requested again after each page."""
     record = replace(KNOWN, body=b"x" * size)
-    assert recheck_is_due(record, Recheck(bytes_ratio=3.0), visits=87, bytes_read=read) is expected
-    assert MIN_SIZE == 1024
-
-
-def test_either_is_enough() -> None:
-    """Whichever comes first."""
-    both = Recheck(visits=10, bytes_ratio=1.0)
-    assert recheck_is_due(KNOWN, both, visits=10, bytes_read=0)
-    assert recheck_is_due(KNOWN, both, visits=1, bytes_read=2001)
-    assert not recheck_is_due(KNOWN, both, visits=9, bytes_read=2000)
+    for read, expected in ((3 * 1024, False), (3 * 1024 + 1, True)):
+        assert recheck_is_due(record, Recheck(bytes_ratio=3.0), visits=87, bytes_read=read) is expected
 
 
 @pytest.mark.parametrize(

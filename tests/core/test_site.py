@@ -11,7 +11,7 @@ import pytest
 from robotgate.options import DEFAULTS, HostOptions, StatusPolicy
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.rules.grammar import RequestRate, VisitTime
-from robotgate.rules.verdict import AccessResult, Reason
+from robotgate.rules.verdict import Reason
 from robotgate.sites.record import Answer, Failure, FetchResult, RobotsRecord, Standing, settle
 from robotgate.sites.site import Ruling, ruling_of
 from robotgate.sites.status_table import Outcome
@@ -116,6 +116,7 @@ def test_rate_of_some_hours_is_refused_at_all(hour: float) -> None:
         ((BUSINESS_HOURS,), 120.0, BY_DAY, "(Request-rate 1/120, 120 s a document, is over max_delay=60 s)"),
         ((BUSINESS_HOURS, b"Crawl-delay: 130"), 130.0, BY_DAY, "(Crawl-delay 130 s is over max_delay=60 s)"),
         ((b"Request-rate: 2/15", b"Crawl-delay: 5"), 7.5, RequestRate(2, 15), None),
+        ((b"Request-rate: 1/30", b"Crawl-delay: 45"), 45.0, RequestRate(1, 30), None),
         ((b"Crawl-delay: 1" + b"0" * 63,), 1e63, None, "(Crawl-delay 1e+63 s is over max_delay=60 s)"),
     ],
 )
@@ -128,32 +129,6 @@ def test_verdict_tells_what_the_site_asks(
     assert verdict.allowed is (words is None)
     if words is not None:
         assert str(verdict) == f"http://a.example/ is disallowed: {Reason.DELAY_TOO_LONG.value} {words}"
-
-
-def test_own_host_is_open_and_stays_so() -> None:
-    """Nothing was asked, so nothing is told of a file; robots.txt is as fetchable as ever."""
-    ruling = Ruling(origin=ORIGIN)
-    assert (ruling.record, ruling.standing, ruling.asked) == (None, Standing.OPEN, NOTHING_ASKED)
-    assert (ruling.fresh_until_at, ruling.is_unreachable, ruling.max_delay) == (math.inf, False, None)
-    verdict = ruling.verdict("/private", now=MIDNIGHT)
-    assert (verdict.allowed, verdict.reason) == (True, Reason.ROBOTS_TXT_IGNORED)
-    assert (verdict.url, verdict.access, verdict.fresh_until_at) == ("http://a.example/private", None, None)
-    assert "its robots.txt is not asked" in str(verdict)
-    assert ruling.verdict("/robots.txt", now=MIDNIGHT).reason is Reason.ROBOTS_TXT
-
-
-def test_file_that_cannot_be_read_asks_nothing() -> None:
-    """Closed for as long as the next attempt is not due, and the policy is the host's own."""
-    ending = FetchResult(Outcome.FAILURE, Failure("timed out"), URL)
-    record = settle(ORIGIN, ending, previous=None, now=MIDNIGHT, jitter=0.0)
-    ruling = ruling_of(record, token="foobot", options=OPTIONS, now=MIDNIGHT)
-    assert (ruling.is_unreachable, ruling.asked) == (True, NOTHING_ASKED)
-    verdict = ruling.verdict("/", now=MIDNIGHT + 10)
-    assert (verdict.allowed, verdict.reason) == (False, Reason.ROBOTS_TXT_UNREACHABLE)
-    assert verdict.access is AccessResult.UNREACHABLE
-    assert verdict.retry_after == record.fresh_until_at - MIDNIGHT - 10
-    archive = OPTIONS | HostOptions(status_policy=StatusPolicy.ARCHIVE)
-    assert ruling_of(record, token="foobot", options=archive, now=MIDNIGHT).rules.allows("/")
 
 
 def test_stale_rules_still_ask_for_their_delay() -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.documents import DOCS, printed_by
 
 
-def test_page_is_what_the_table_prints() -> None:
-    """docs/status-table.md is as docs/_status_table.py writes it."""
-    page = (DOCS / "status-table.md").read_text(encoding="utf-8")
-    assert page == printed_by("_status_table.py"), "run: python docs/_status_table.py > docs/status-table.md"
+@pytest.mark.parametrize(
+    ("page", "program"),
+    [
+        ("lint.md", "_lint_table.py"),
+        ("options.md", "_options_table.py"),
+        ("status-table.md", "_status_table.py"),
+    ],
+)
+def test_page_is_what_its_program_prints(page: str, program: str) -> None:
+    """After a change: python docs/PROGRAM > docs/PAGE."""
+    assert (DOCS / page).read_text(encoding="utf-8") == printed_by(program)
 
 
 def test_picture_of_a_turns_life_is_that_of_the_moves() -> None:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.core.test_events import LINES, hostile
+from tests.core.test_events import EVENTS, hostile
 from tests.waiting import settle
 
 from robotgate import DisallowedError
@@ -51,7 +51,7 @@ async def test_records_of_a_crawl_have_fields(
     assert (refused["rule"], refused["rule_line"]) == ("Disallow: /private", 2)
 
 
-@pytest.mark.parametrize("event", [event for event, _ in LINES])
+@pytest.mark.parametrize("event", EVENTS, ids=str)
 def test_fields_are_plain_and_clash_with_none(event: Event) -> None:
     """Any JSON encoder takes them, in its strictest form, and no attribute of a record is overwritten."""
     fields = log_fields(event)
