@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import subprocess
 import sys
 import time
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import InvalidURLError, Origin, SQLiteStore
-from robotgate.cli.cache import Selection
+from robotgate import Origin, SQLiteStore
 from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
 from robotgate.stores.redis import RedisStore
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite
 
 BODY: Final = b"User-agent: *\nDisallow: /private\nCrawl-delay: 5\nSitemap: https://a.example/map.xml\n"
-COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def record(origin: str, **changes: object) -> RobotsRecord:
@@ -110,18 +107,6 @@ def test_looking_for_a_store_creates_none(path: Path, command: str, cache_direct
         assert not place.exists()
 
 
-@pytest.mark.parametrize("command", ["ls", "prune", "export", "import"])
-def test_a_file_that_is_no_store_is_an_error(path: Path, command: str) -> None:
-    """Status 2, and the file's name; the file is unchanged."""
-    path.write_bytes(b"these are my notes" * 100)
-
-    status, out = cache(path, command)
-
-    assert status == 2
-    assert str(path) in out
-    assert path.read_bytes() == b"these are my notes" * 100
-
-
 def test_the_list_has_every_origin_and_every_host(path: Path) -> None:
     """An origin with its host's pace; one without a record too; each once. JSON has instants as numbers."""
     now = time.time()
@@ -134,7 +119,7 @@ def test_the_list_has_every_origin_and_every_host(path: Path) -> None:
             record("https://c.example:8443", body=b"User-agent: *\nDisallow: /\n", fresh_until_at=now - 1),
             record("https://d.example", body=b""),
         ],
-        a_example=HostState(last_visit_at=now, next_allowed_at=now + 3600.5, visits=12),
+        a_example=HostState(last_visit_at=now, next_allowed_at=now + 5000, visits=12),
         b_example=HostState(last_visit_at=1.5, next_allowed_at=now - 98, visits=1),
         d_example=HostState(last_visit_at=now, blocked_until_at=now + 60 * 60 * 3.5, visits=3),
         e_example=HostState(visits=1, blocked_until_at=float("inf")),
@@ -218,21 +203,36 @@ def test_a_host_is_shown_whole(path: Path) -> None:
     assert "b.example" not in out
 
 
-def test_one_origin_is_shown_alone(path: Path) -> None:
-    """Where a scheme or a port picks it; however its host is written. A gate may have paced by origin."""
-    name = "https://xn--bcher-kva.example"
-    keep(
-        path,
-        [record(name), record("http://[2001:db8::1]:8080")],
-        **{name.replace(".", "_"): HostState(visits=1)},
-    )
+HTTP, HTTPS, OTHER = "http://a.example", "https://a.example", "http://a.example:8080"
+FOREIGN: Final = "https://xn--bcher-kva.example"
+ADDRESS: Final = "http://[2001:db8::1]:8080"
 
-    shown = cache(path, "show", "https://Bücher.example")[1]
-    assert f"{name}  controlled" in shown
-    assert f"pace of {name}" in shown
-    assert cache(path, "show", "http://bücher.example")[0] == 1
-    assert "http://[2001:db8::1]:8080  controlled" in cache(path, "show", "2001:db8::1")[1]
-    assert cache(path, "show", "[2001:db8::1]:8081")[0] == 1
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((text, {HTTP, HTTPS, OTHER}) for text in ("a.example", "A.Example.")),
+        *((text, {OTHER}) for text in ("a.example:8080", "http://a.example:8080/page?q")),
+        ("a.example:80", {HTTP}),
+        ("https://a.example", {HTTPS}),
+        *((text, {FOREIGN}) for text in ("bücher.example", "https://Bücher.example")),
+        *((text, {ADDRESS}) for text in ("2001:db8::1", "[2001:DB8:0::1]:8080")),
+        *((text, set()) for text in ("https://a.example:8080", "b.example", "http://bücher.example")),
+        *((text, set()) for text in ("192.0.2.1:8080", "[2001:db8::1]:8081")),
+        *((text, None) for text in ("", " ", "ftp://a.example", "a b", "a.example:0", "a.example:x", "[::1")),
+        *((text, None) for text in ("a\x1b.example", "://", "1.2.3")),
+    ],
+)
+def test_a_host_is_written_in_many_ways(path: Path, text: str, shown: set[str] | None) -> None:
+    """It is all its origins, unless a port or a scheme selects some. A gate may have paced by origin."""
+    origins = (HTTP, HTTPS, OTHER, FOREIGN, ADDRESS)
+    keep(path, map(record, origins), **{FOREIGN.replace(".", "_"): HostState(visits=1)})
+
+    status, out = cache(path, "show", text)
+
+    assert status == (2 if shown is None else 0 if shown else 1)
+    assert {origin for origin in origins if f"{origin}  controlled" in out} == (shown or set())
+    assert (f"pace of {FOREIGN}" in out) == (shown == {FOREIGN})
 
 
 def test_forgetting_removes_all_origins(path: Path) -> None:
@@ -348,93 +348,3 @@ def test_a_refresh_that_is_not_permitted_changes_nothing(path: Path) -> None:
     status, out = cache(path, "refresh", "http://127.0.0.1:2", *REFRESH)
     assert (status, out.startswith("http://127.0.0.1:2  failed: ")) == (1, True)
     assert "http://127.0.0.1:2  unreachable" in cache(path, "show", "127.0.0.1:2")[1]
-
-
-HTTP: Final = Origin("http", "a.example", 80)
-HTTPS: Final = Origin("https", "a.example", 443)
-OTHER: Final = Origin("http", "a.example", 8080)
-
-
-@pytest.mark.parametrize(
-    ("text", "selection"),
-    [
-        ("a.example", Selection("a.example")),
-        ("A.Example.", Selection("a.example")),
-        ("https://a.example", Selection("a.example", 443, "https")),
-        ("http://a.example:8080/page?q", Selection("a.example", 8080, "http")),
-        ("bücher.example", Selection("xn--bcher-kva.example")),
-        ("192.0.2.1:8080", Selection("192.0.2.1", 8080)),
-        ("::1", Selection("::1")),
-        ("[2001:DB8:0::1]:8080", Selection("2001:db8::1", 8080)),
-        ("http://[2001:db8::1]", Selection("2001:db8::1", 80, "http")),
-        *((text, None) for text in ("", " ", "ftp://a.example", "a b", "a.example:0", "a.example:x", "[::1")),
-        *((text, None) for text in ("a\x1b.example", "://", "1.2.3")),
-    ],
-)
-def test_a_host_is_written_in_many_ways(text: str, selection: Selection | None) -> None:
-    """As in a URL, or as people write it; all else is refused with the error for URLs."""
-    if selection is None:
-        with pytest.raises(InvalidURLError):
-            Selection.parse(text)
-    else:
-        assert Selection.parse(text) == selection
-
-
-@pytest.mark.parametrize(
-    ("text", "selected", "first"),
-    [
-        ("a.example", [HTTP, HTTPS, OTHER], HTTPS),
-        ("a.example:8080", [OTHER], Origin("https", "a.example", 8080)),
-        ("a.example:80", [HTTP], HTTP),
-        ("https://a.example", [HTTPS], HTTPS),
-        ("http://a.example:8080", [OTHER], OTHER),
-        ("https://a.example:8080", [], Origin("https", "a.example", 8080)),
-        ("b.example", [], Origin("https", "b.example", 443)),
-    ],
-)
-def test_a_host_is_all_its_origins(text: str, selected: list[Origin], first: Origin) -> None:
-    """Unless a port or a scheme selects some. If none is known, HTTPS is visited unless something says otherwise."""
-    selection = Selection.parse(text)
-
-    assert [origin for origin in (HTTP, HTTPS, OTHER) if selection.matches(origin)] == selected
-    assert selection.first_origin == first
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-@pytest.mark.parametrize("columns", [80, 160])
-def test_the_list_fits_its_terminal(path: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line is wider; a name that is too long is cut, and its columns stay where they are."""
-    name = "a-very-long-name.of-some-department.of-some-university.example"
-    keep(path, [record(f"https://{name}:8443"), record("https://b.example")])
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-
-    lines = COLOURS.sub("", cache(path, "ls")[1]).splitlines()
-
-    assert len(lines) == 3
-    assert all(len(line) <= columns for line in lines)
-    assert len({line.index("1m ago") for line in lines[1:]}) == 1
-    assert (name in lines[1]) == (columns == 160)
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_no_figure_of_the_list_is_cut(path: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large counts and long waits are shortened by their unit, on any terminal."""
-    now = time.time()
-    hosts = {
-        "a_example": HostState(visits=123_456_789, blocked_until_at=now + 86_400 * 365.25 * 6000),
-        "b_example": HostState(visits=99_999, blocked_until_at=now + 86_400 * 300.5),
-        "c_example": HostState(visits=2**62),
-    }
-    keep(path, (), **hosts)
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    _, *lines = cache(path, "ls")[1].splitlines()
-
-    assert "…" not in "".join(lines)
-    assert [line.split()[-3:] for line in lines[:2]] == [
-        ["123M", "blocked", "5999y"],
-        ["99999", "blocked", "300d"],
-    ]
-    assert lines[2].split()[-2:] == ["4611P", "now"]

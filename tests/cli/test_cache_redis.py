@@ -108,9 +108,7 @@ def test_what_is_stored_is_listed_and_shown(site: LocalSite, url: str) -> None:
 @pytest.mark.parametrize(
     ("command", "is_away", "told"),
     [
-        (("ls",), True, "cannot be reached"),
         (("import",), True, "cannot be reached"),
-        (("refresh", "a.example", "--contact", CONTACT), True, "cannot be reached"),
         (("ls",), False, "it refuses the login"),
     ],
 )

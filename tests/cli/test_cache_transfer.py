@@ -127,36 +127,38 @@ def test_everything_comes_back(path: Path, tmp_path: Path) -> None:
     assert out.endswith("5,000 lines refused\n")
 
 
-@pytest.mark.parametrize("is_newer", [True, False])
-def test_the_newer_record_counts(path: Path, tmp_path: Path, *, is_newer: bool) -> None:
-    """Whether it is stored or imported."""
-    ours, theirs = record(f"https://{HOST}"), record(f"https://{HOST}", body=b"")
-    theirs = replace(theirs, checked_at=ours.checked_at + (10 if is_newer else -10))
-    keep(path, [ours])
-
-    status, out = cache(path, "import", write(tmp_path, record_line(theirs)))
-
-    assert status == 0
-    assert ("1 known as new or newer" in out) == (not is_newer)
-    assert load(path)[0] == (theirs if is_newer else ours)
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_no_wait_gets_shorter(path: Path, tmp_path: Path, *, is_first: bool) -> None:
-    """Of two states, each instant is the later one, whichever comes first."""
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("is_newer_first", [True, False])
+def test_the_newer_record_and_the_longer_wait_count(
+    path: Path, tmp_path: Path, *, is_stored: bool, is_newer_first: bool
+) -> None:
+    """Of what is stored and what is imported, and of two lines of a file; of two states, each later instant."""
     now = float(int(time.time()))
-    one = HostState(last_visit_at=now - 1, next_allowed_at=now + 100, blocked_until_at=now + 5, visits=3)
-    other = HostState(last_visit_at=now - 9, next_allowed_at=now + 10, blocked_until_at=now + 50, visits=8)
-    ours, theirs = (one, other) if is_first else (other, one)
-    keep(path, a_example=ours)
+    new = record(f"https://{HOST}")
+    records = [new, replace(new, checked_at=new.checked_at - 10, body=b"")]
+    states = [
+        HostState(last_visit_at=now - 1, next_allowed_at=now + 100, blocked_until_at=now + 5, visits=3),
+        HostState(last_visit_at=now - 9, next_allowed_at=now + 10, blocked_until_at=now + 50, visits=8),
+    ]
+    if not is_newer_first:
+        records.reverse()
+        states.reverse()
+    lines = [
+        f"{record_line(one)}\n{host_line(HOST, state)}" for one, state in zip(records, states, strict=True)
+    ]
+    if is_stored:
+        keep(path, records[:1], a_example=states[0])
+        del lines[0]
 
-    assert cache(path, "import", write(tmp_path, host_line(HOST, theirs)))[0] == 0
+    status, out = cache(path, "import", write(tmp_path, *lines))
 
-    state = load(path)[1]
+    kept, state = load(path)
+    assert (status, kept) == (0, new)
+    assert out.startswith(f"imported {0 if is_stored and is_newer_first else 1} robots.txt")
     assert state is not None
+    assert (state.last_visit_at, state.visits) == (now - 1, 8)
     assert state.next_allowed_at >= now + 100
     assert state.blocked_until_at >= now + 50
-    assert (state.last_visit_at, state.visits) == (now - 1, 8)
 
 
 def test_after_a_crash_its_hosts_count_as_visited(path: Path, tmp_path: Path) -> None:
@@ -172,21 +174,6 @@ def test_after_a_crash_its_hosts_count_as_visited(path: Path, tmp_path: Path) ->
         assert (one[name], one["visits"], other[name]) == ("a.example", 7, "b.example")
         assert crashed_at <= one["last_visit_at"] <= time.time()
         assert other["last_visit_at"] == 5.0
-
-
-def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
-    """The newest record and the longest wait count, in any order."""
-    old, new = record(f"https://{HOST}", checked_at=5.0), record(f"https://{HOST}", checked_at=9.0, body=b"")
-    short, long = ((HOST, HostState(next_allowed_at=at, visits=1)) for at in (50.0, 90.0))
-    lines = [record_line(one) for one in (old, new, old)] + [host_line(*one) for one in (short, long, short)]
-
-    status, out = cache(path, "import", write(tmp_path, *lines))
-
-    assert (status, out) == (
-        0,
-        "imported 1 robots.txt and the pace of 1 host; 2 known as new or newer, 0 lines refused\n",
-    )
-    assert load(path) == (new, long[1])
 
 
 def test_an_export_replaces_a_file_only_when_it_is_told_to(path: Path, tmp_path: Path) -> None:

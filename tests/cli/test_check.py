@@ -65,20 +65,6 @@ def test_a_file_decides_offline(
     assert marked == ([] if deciding is None else [deciding])
 
 
-def test_the_deciding_line_stands_in_its_context(robots: Path) -> None:
-    """Two lines on either side, and the User-agent line that makes the rule ours, however far above."""
-    _, lines = _check(robots, "--agent", "ExampleBot/1.0", "/private/x")
-
-    assert lines[-6:] == [
-        "        6  User-agent: ExampleBot",
-        "        ...",
-        "        8  Allow: /a",
-        "        9  Allow: /b",
-        "  >    10  Disallow: /private/",
-        "       11  Disallow: /x",
-    ]
-
-
 def test_an_endless_file_is_not_read_to_its_end() -> None:
     """No more of it than could count."""
     assert run("check", "--robots", "/dev/zero", "/").status == (2 if sys.platform == "win32" else 0)
@@ -94,17 +80,6 @@ def test_a_file_in_another_form_is_read_and_shown(tmp_path: Path, encode: Callab
     exit_code, lines = _check(path, "--agent", "ExampleBot/1.0", "/private/x")
     assert exit_code == 1
     assert "  >    10  Disallow: /private/" in lines
-
-
-def test_a_file_cannot_control_the_terminal(tmp_path: Path) -> None:
-    """Escape sequences in a robots.txt are shown as text: in a rule, and in the name of a group."""
-    path = tmp_path / "robots.txt"
-    path.write_bytes(b"User-agent: ExampleBot\x1b[2J\nDisallow: /x # \x1b[2J\x9b31m \xe2\x80\xae\n")
-
-    _, lines = _check(path, "--agent", "ExampleBot/1.0", "/x")
-
-    assert lines[1].endswith("in the group of ExampleBot\\u001b[2J")
-    assert lines[-1].endswith("Disallow: /x # \\u001b[2J\\x9b31m \\u202e")
 
 
 ONLINE: Final = ("check", "--contact", CONTACT, "--allow-private-addresses")

@@ -22,22 +22,6 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        *(("fetch",), ("check",), ("lint",), ("keygen",), ("directory",), ("demo",)),
-        *(("cache", name) for name in ("ls", "show", "refresh", "forget", "prune", "export", "import")),
-    ],
-    ids=" ".join,
-)
-def test_every_command_tells_its_exit_status(command: tuple[str, ...]) -> None:
-    """Scripts need to know; and no line of help is wider than 80 columns."""
-    ended = run(*command, "--help")
-    assert ended.status == 0
-    assert "Exit status: 0" in ended.out
-    assert all(len(line) <= 80 for line in ended.out.splitlines())
-
-
-@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("fetch", "--contact", CONTACT), "Give URLs"),
@@ -50,6 +34,23 @@ def test_every_command_tells_its_exit_status(command: tuple[str, ...]) -> None:
         (("check", "--contact", CONTACT, "--agent", "Mozilla/5.0", "http://a.example/"), "Mozilla"),
         (("lint", "http://a.example/"), "--contact"),
         (("demo", "--pages", "0"), "pages"),
+        *(
+            (("fetch", "--contact", CONTACT, "--proxy", proxy, "http://a.example/"), "http://localhost:3128")
+            for proxy in ("localhost:3128", "socks5://localhost", "http://", "http://[", "nonsense")
+        ),
+        *(
+            (("fetch", "--contact", CONTACT, "--rate", rate, "http://a.example/"), "rate")
+            for rate in ("", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf")
+        ),
+        *(
+            ((command, "--contact", CONTACT, *store, "http://a.example/"), complaint)
+            for command in ("fetch", "check", "lint")
+            for store, complaint in (
+                (("--store", "x.db", "--no-store"), "not both"),
+                (("--store", ""), "store=''"),
+                (("--store", "redis://localhost:port"), "port is no number"),
+            )
+        ),
     ],
 )
 def test_wrong_usage_is_explained(arguments: tuple[str, ...], complaint: str) -> None:

@@ -58,15 +58,18 @@ def test_without_a_store_nothing_is_left(site: LocalSite, cache_directory: Path)
     assert not cache_directory.parent.exists()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, *(("cache", name) for name in ("ls", "prune", "export", "import"))]
+)
 def test_a_store_that_was_asked_for_has_to_work(
     site: LocalSite, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """Status 2, one line with the file's name, and no request."""
+    """Status 2, one line with the file's name, and no request; the file is unchanged."""
     notes = tmp_path / "notes.txt"
     notes.write_bytes(b"my notes" * 500)
 
-    ended = run(*command, *POLITE, "--store", str(notes), f"{site.base}/")
+    visited = (*POLITE, f"{site.base}/") if command in COMMANDS else ()
+    ended = run(*command, *visited, "--store", str(notes))
 
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
@@ -87,20 +90,3 @@ def test_the_default_store_may_fail(site: LocalSite, cache_directory: Path, comm
     assert (ended.status, site.asked["/robots.txt"]) == (0, 1)
     assert 1 <= len(lines) <= 2
     assert all(str(cache_directory / "cache.db") in line for line in lines)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--store", "x.db", "--no-store"), "not both"),
-        (("--store", ""), "store=''"),
-        (("--store", "redis://localhost:port"), "port is no number"),
-    ],
-)
-def test_wrong_usage(command: tuple[str, ...], arguments: tuple[str, ...], complaint: str) -> None:
-    """Status 2, and what to give instead."""
-    ended = run(*command, "--contact", CONTACT, *arguments, "http://a.example/")
-
-    assert ended.status == 2
-    assert complaint in ended.err

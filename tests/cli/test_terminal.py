@@ -223,15 +223,3 @@ async def test_a_stream_may_be_closed(line: str, printed: tuple[str, str]) -> No
     )
     out, err = await process.communicate()
     assert (out.decode(), err.decode()) == printed
-
-
-def test_an_error_is_folded_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal no word of it is cut, and no line is wider."""
-    monkeypatch.setenv("COLUMNS", "60")
-
-    ended = run("cache", "ls", "--store", str(tmp_path / "no.db"))
-
-    first, *rest = ended.err.splitlines()
-    assert first.startswith("Error: ")
-    assert all(text.startswith("  ") and len(text) <= 60 for text in rest)
-    assert "robotgate cache import when it reads a file" in " ".join(ended.err.split())

@@ -71,26 +71,6 @@ async def test_everything_goes_through_the_proxy(
     ]
 
 
-@pytest.mark.parametrize(
-    ("option", "values", "told"),
-    [
-        (
-            "--proxy",
-            ("localhost:3128", "socks5://localhost", "http://", "http://[", "nonsense"),
-            "such as http://localhost:3128",
-        ),
-        ("--rate", ("", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"), "rate"),
-    ],
-)
-def test_an_option_that_makes_no_sense_is_wrong_usage(
-    option: str, values: tuple[str, ...], told: str
-) -> None:
-    """Before anything is fetched: the option is named, with an example."""
-    for value in values:
-        ended = run("fetch", *POLITE, option, value, "http://a.invalid/")
-        assert (ended.status, option.strip("-") in ended.err, told in ended.err) == (2, True, True), value
-
-
 def test_a_policy_is_the_gates(site: LocalSite) -> None:
     """403 for robots.txt closes a site, unless the policy says otherwise; an unknown policy is wrong usage."""
     site.robots_status = 403
@@ -125,29 +105,6 @@ def test_urls_to_check_come_from_a_file_and_from_standard_input(tmp_path: Path) 
         ("/private/b", "disallowed", 2),
     ]
     assert run("check", "--robots", str(robots)).status == 2
-
-
-async def test_urls_to_check_come_from_a_pipe(program: Program, site: LocalSite) -> None:
-    """``-i -`` reads them; the rows say why, and when robots.txt was fetched."""
-    stdin = f"{site.base}/a\n{site.base}/private/b\n".encode()
-
-    ended = await program("check", *LOCAL, "--json", "-i", "-", stdin=stdin)
-
-    assert ended.status == 1
-    allowed, disallowed = ended.rows
-    assert (allowed["answer"], allowed["robots_url"]) == ("allowed", f"{site.base}/robots.txt")
-    assert (disallowed["rule"], disallowed["group"]) == ("Disallow: /private/", "*")
-    assert isinstance(disallowed["fetched_at"], float)
-
-
-@pytest.mark.parametrize("command", ["check", "lint", "fetch"])
-def test_a_name_that_cannot_be_looked_up_is_told_once(command: str) -> None:
-    """By the command's own output, in words of the reader: without the names of classes."""
-    ended = run(command, *POLITE, "http://nobody.invalid/x")
-
-    assert ended.out.count("cannot connect to nobody.invalid:80") == 1
-    assert "Error" not in ended.out + ended.err
-    assert "nobody" not in ended.err
 
 
 def test_v_tells_what_happens(site: LocalSite) -> None:
@@ -218,13 +175,3 @@ async def test_progress_does_not_mix_with_what_is_printed(site: LocalSite) -> No
     ):
         assert shown.count(begin) == count
         assert len(re.findall(rb"(?:\x1b\[2K|\n)" + re.escape(begin), shown)) == count, shown
-
-
-@pytest.mark.parametrize("arguments", [(), ("cache",)])
-def test_the_list_of_commands_has_whole_sentences(arguments: tuple[str, ...]) -> None:
-    """None is cut off."""
-    ended = run(*arguments, "--help")
-    _, _, commands = ended.out.partition("Commands:\n")
-
-    assert "..." not in commands
-    assert all(line.endswith(".") for line in commands.splitlines())

@@ -12,7 +12,7 @@ from robotgate.errors import OptionError
 from robotgate.identity import Identity, identify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
 MAIL = "bot@example.org"
 
@@ -89,7 +89,8 @@ def test_page_contact_stands_in_the_user_agent(contact: str, *, names_it: bool) 
     """Once, though the agent names the page already; and there is no From."""
     whole = f"ExampleBot/1.0 (+{contact})"
     identity = identify(whole if names_it else "ExampleBot/1.0", contact=contact, token=None)
-    assert (identity.headers, identity.token) == ({"User-Agent": whole}, "ExampleBot")
+    assert identity.headers == {"User-Agent": whole}
+    assert identity.token == "ExampleBot"
 
 
 def test_contacts_that_reach_nobody(subtests: pytest.Subtests) -> None:
@@ -119,7 +120,9 @@ def test_contacts_that_reach_nobody(subtests: pytest.Subtests) -> None:
     ],
 )
 def test_headers_are_completed(
-    kind: type[MutableMapping[str, str]], given: Mapping[str, str], added: Mapping[str, str]
+    kind: Callable[[Mapping[str, str]], MutableMapping[str, str]],
+    given: Mapping[str, str],
+    added: Mapping[str, str],
 ) -> None:
     """What a request has of its own stays, in whatever case: also in a dict, which would take a second one."""
     headers = kind(given)
