@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from robotgate.clock import DAY, HOUR, MINUTE
 from robotgate.options import StatusPolicy
+from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import (
     Answer,
     Failure,
@@ -363,3 +364,19 @@ def test_no_location_raises(location: str) -> None:
     """Whatever a server writes into Location, there is an answer and no exception."""
     step = follow(URL, (), Answer(status=301, location=location))
     assert isinstance(step, str | FetchResult)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b"#" * MAX_BYTES, MAX_BYTES),
+        (b"#" * MAX_BYTES + b"x", 0),
+        (b"a\r" + b"#" * MAX_BYTES, 2),
+        (b"#" * (MAX_BYTES - 1) + b"\r\n", MAX_BYTES),
+    ],
+    ids=["whole", "one line", "cut", "between CR and LF"],
+)
+def test_only_whole_lines_are_kept_of_a_long_file(body: bytes, kept: int) -> None:
+    """Half a rule is no rule, and what is kept is read again as a whole file."""
+    end = FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), URL)
+    assert settle(ORIGIN, end, previous=None, now=0.0, jitter=0.0).body == body[:kept]
