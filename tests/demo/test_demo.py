@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import sys
 from collections import Counter
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from click.testing import CliRunner
 from redis.asyncio import Redis
-from tests.demo.conftest import run_demo, start_demo
+from tests.cli.conftest import Program
 from tests.terminal import shown_on_terminal
-from tests.test_readme import README, ROOT, blocks
+from tests.test_readme import ROOT
 
 from robotgate.cli.demo import demo
-from robotgate.demo.sites import draw_plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,9 +25,8 @@ if TYPE_CHECKING:
 
     from tests.redis_server import RedisServer
 
+DEMO: Final = Program()
 PATIENCE: Final = 60.0
-ROW: Final = re.compile(r"(\S+) +(\S+(?: \S+)*) {2,}(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+|-) +ok")
-"""Of the table."""
 SMALL: Final = ("--pages", "40")
 ENDLESS: Final = ("--pages", "3000")
 STRANGERS_KEYS: Final = {b"robotgate:{0}:epoch:": b"another fleet's", b"robotgate-demo": b"not ours"}
@@ -50,7 +47,7 @@ async def test_nothing_is_broken(tmp_path: Path) -> None:
     """The exit status is 0, the table fits 80 columns, and the JSON has the shape of the one that is kept."""
     file = tmp_path / "report.json"
 
-    ended = await run_demo("--seed", "11", "--pages", "150", "--json", str(file))
+    ended = await DEMO("demo", "--seed", "11", "--pages", "150", "--json", str(file))
 
     assert ended.status == 0, ended.out + ended.err
     lines = ended.out.splitlines()
@@ -76,8 +73,8 @@ async def test_workers_are_one_crawler_to_the_sites(tmp_path: Path) -> None:
     """
     file, store = tmp_path / "report.json", tmp_path / "demo.db"
 
-    ended = await run_demo(*SMALL, "--workers", "2", "--store", str(store), "--json", str(file))
-    again = await run_demo(*SMALL, "--store", str(store))
+    ended = await DEMO("demo", *SMALL, "--workers", "2", "--store", str(store), "--json", str(file))
+    again = await DEMO("demo", *SMALL, "--store", str(store))
 
     assert ended.status == 0, ended.out + ended.err
     report = json.loads(file.read_text(encoding="utf-8"))
@@ -94,7 +91,7 @@ async def test_workers_share_a_server(server: RedisServer, client: Redis, tmp_pa
     """The sites see one crawler, and no key is left but those that were there."""
     file = tmp_path / "report.json"
 
-    ended = await run_demo(*SMALL, "--workers", "2", "--store", server.url, "--json", str(file))
+    ended = await DEMO("demo", *SMALL, "--workers", "2", "--store", server.url, "--json", str(file))
 
     assert ended.status == 0, ended.out + ended.err
     _assert_shared(json.loads(file.read_text(encoding="utf-8")))
@@ -132,7 +129,7 @@ async def test_no_line_is_wider_than_its_terminal() -> None:
 @posix_only
 async def test_ctrl_c_ends_everything(server: RedisServer, client: Redis) -> None:
     """With status 130 and without a report. No worker is left, and no key in the server."""
-    process = await start_demo(*ENDLESS, "--workers", "2", "--store", server.url)
+    process = await DEMO.start("demo", *ENDLESS, "--workers", "2", "--store", server.url)
     while len(await client.keys()) < 12:  # noqa: ASYNC110 - Redis has no event for it
         await asyncio.sleep(0.05)
 
@@ -153,7 +150,7 @@ async def test_workers_end_with_a_parent_that_was_killed(
 ) -> None:
     """It could not tell them. They hold its standard error, which is read to its end."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # A killed process removes no folder.
-    process = await start_demo(*ENDLESS, "--workers", "2")
+    process = await DEMO.start("demo", *ENDLESS, "--workers", "2")
     await _worker_of(process.pid)
 
     process.kill()
@@ -167,7 +164,7 @@ async def test_workers_end_with_a_parent_that_was_killed(
 @posix_only
 async def test_a_worker_that_dies_ends_the_demonstration() -> None:
     """In one line, without a report: its pages would be missing."""
-    process = await start_demo(*ENDLESS, "--workers", "2")
+    process = await DEMO.start("demo", *ENDLESS, "--workers", "2")
 
     os.kill(await _worker_of(process.pid), signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
@@ -176,32 +173,6 @@ async def test_a_worker_that_dies_ends_the_demonstration() -> None:
     assert (process.returncode, out) == (1, b"")
     assert b"of the demonstration died" in err
     assert b"Traceback" not in err
-
-
-def test_the_readme_shows_the_figures_of_the_kept_report() -> None:
-    """The run whose lines README.md shows is kept in docs/demo.json, as the demonstration has written it; its sites are
-    those of the seed.
-    """
-    kept = json.loads((ROOT / "docs" / "demo.json").read_text(encoding="utf-8"))
-    sites = {site["site"]: site for site in kept["sites"]}
-    (shown,) = blocks(README, "text")
-    *lines, _, totals, lateness = shown.splitlines()
-    rows = [found for line in lines if (found := ROW.fullmatch(line))]
-    assert rows
-    for row in rows:
-        name, story, robots, opened, blocked, delay, gap = row.groups()
-        site = sites[name]
-        assert (story, int(robots), int(opened), int(blocked), float(delay)) == tuple(
-            site[key] for key in ("story", "robots_requests", "pages", "blocked", "delay")
-        )
-        smallest = site["smallest_gap"]
-        assert gap == ("-" if smallest is None else f"{smallest:.3f}")
-    sums = [sum(site[key] for site in kept["sites"]) for key in ("robots_requests", "pages", "blocked")]
-    sums[0] += sum(site["robots_requests_for_others"] for site in kept["sites"])
-    assert "{} robots.txt requests, {} pages served, {} blocked; nothing broken".format(*sums) in totals
-    assert f"late by {kept['servers_worst_lag'] * 1000:.0f} ms" in lateness
-    drawn = {site.name: (site.story, site.delay) for site in draw_plan(1, 500).sites}
-    assert drawn == {name: (site["story"], site["delay"]) for name, site in sites.items()}
 
 
 def _assert_shared(report: dict[str, list[dict[str, int | str]]]) -> None:

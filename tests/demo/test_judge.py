@@ -10,9 +10,9 @@ import pytest
 
 from robotgate.cli.demo import conclude
 from robotgate.cli.output import Screen
-from robotgate.demo.crawl import CONTACT, Run
+from robotgate.demo.crawl import Run
 from robotgate.demo.judge import judge
-from robotgate.demo.servers import Visit, agent_of, worker_of
+from robotgate.demo.servers import Visit
 from robotgate.demo.sites import ROBOTS_PATH, Site, draw_plan
 
 if TYPE_CHECKING:
@@ -200,20 +200,6 @@ def test_every_breach_is_found(name: str) -> None:
 def test_an_empty_log_is_no_success() -> None:
     """A crawler that fetches nothing has broken something as well."""
     assert _report([], width=100)[0] == 1
-
-
-def test_requests_are_counted_by_worker() -> None:
-    """By the User-Agent of the request, which has the contact behind it."""
-    visits = [
-        replace(visit, worker=worker_of(f"{agent_of(number % 2 + 1)} (+{CONTACT})"))
-        for number, visit in enumerate(_log())
-    ]
-    _, printed = _report(visits, width=80)
-    assert (
-        f"2 workers in 1.0 s: requests {-(-len(visits) // 2)} of worker 1, {len(visits) // 2} of worker 2"
-        in (" ".join(printed.split()))
-    )
-    assert worker_of("Somebody/1.2") == 0
 
 
 def _report(visits: Log, *, width: int) -> tuple[int, str]:

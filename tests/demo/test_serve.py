@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 import aiohttp
 import pytest
 from click.testing import CliRunner
-from tests.demo.conftest import start_demo
+from tests.cli.conftest import Program
 
 from robotgate import DisallowedError, RobotGate
 from robotgate.cli.demo import demo
@@ -27,6 +27,7 @@ from robotgate.signing import Ed25519Signer, SigningKey
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+DEMO: Final = Program()
 PROXY: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 PLAN: Final = draw_plan(1, 500)
 
@@ -48,7 +49,7 @@ def _site(story: str) -> Site:
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
 async def test_a_program_of_ones_own_crawls_the_sites() -> None:
     """By their names, through the proxy that is printed first. Each request is printed as it comes; Ctrl-C ends it."""
-    process = await start_demo("--serve", "--port", "0")
+    process = await DEMO.start("demo", "--serve", "--port", "0")
     greeting = [await _line(process) for _ in range(len(EXAMPLES) + 3)]
     proxy = PROXY.search(greeting[0])
     assert proxy is not None
