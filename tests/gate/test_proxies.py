@@ -369,6 +369,25 @@ async def test_what_a_proxy_says_is_not_the_sites(  # noqa: PLR0917  # Fixtures.
     assert len(web.visits) == 1
 
 
+async def test_what_may_be_a_proxys_is_not_for_the_next_run(
+    web: Web, open_gate: OpenGate, through: OpenGate, proxy: Proxy, tmp_path: Path
+) -> None:
+    """A plain 502 for http closes the site for this run, which asks again in a minute; the store is not told."""
+    web.serve(ROBOTS, RULES)
+    proxy.says = BAD_GATEWAY
+    store = tmp_path / "cache.db"
+    gate = await through(store=store)
+    for _ in range(2):
+        with pytest.raises(HostUnavailableError, match="HTTP status 502"):
+            await gate.fetch(PRIVATE)
+    await gate.aclose()
+    async with crawler(web) as session:
+        gate = await open_gate(session=session, store=store, delay=0)
+        with pytest.raises(DisallowedError):
+            await gate.fetch(PRIVATE)
+    assert len(web.visits) == 1
+
+
 @pytest.mark.parametrize("policy", StatusPolicy)
 async def test_known_rules_outlive_a_proxys_407(
     web: Web, through: OpenGate, proxy: Proxy, policy: StatusPolicy

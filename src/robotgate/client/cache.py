@@ -373,7 +373,7 @@ class SiteCache:
                 elapsed=flight.elapsed,
             )
         )
-        if outcome is not Outcome.PROXY:
+        if outcome is not Outcome.PROXY and not (response is not None and response.may_be_of_proxy):
             await self.persistence.save_record(record)
 
     async def _read(self, site: Site, flight: Flight, held: RobotsRecord | None) -> FetchResult:

@@ -24,7 +24,7 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from robotgate.client.proxy import Route, fault_of_answer, fault_of_error, named, proxy_of
+from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, named, proxy_of
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.rules.decode import Inflater, decoded, is_text
@@ -114,7 +114,8 @@ class AiohttpFetcher:
             ) as response:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                through = proxy_of(anonymous.route)
+                # Through TLS only the site answers.
+                through = proxy_of(anonymous.route) if target.scheme == "http" else None
                 return answer_of(response.status, response.headers, body, proxy=through)
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
@@ -326,6 +327,7 @@ def answer_of(
         expires=headers.get("Expires"),
         date=headers.get("Date"),
         age=headers.get("Age"),
+        may_be_of_proxy=proxy is not None and status in WAY_STATUSES,
     )
 
 

@@ -74,6 +74,8 @@ class Answer:
     age: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Names in any case. What they ask of our speed is read: Retry-After, and the quotas of RateLimit."""
+    may_be_of_proxy: bool = False
+    """Whether a proxy on the way may have given it in the site's place."""
 
 
 @dataclass(frozen=True, slots=True)
