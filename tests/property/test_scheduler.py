@@ -26,7 +26,7 @@ from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
-from robotgate.pace.turn import TurnState
+from robotgate.pace.turn import RENEW, TurnState
 from robotgate.rules.grammar import VisitTime
 from robotgate.testing import VirtualTimeLoop
 
@@ -124,7 +124,7 @@ class Visitor:
         """Another attempt: as patient as the first, and at its place."""
         self.asks_again = False
         self.leave.clear()
-        scheduler.renew(self.turn)
+        scheduler.places.move(self.turn, RENEW)
         self.turn.status = None
         self.turn.deadline_at = now + (self.turn.deadline_at - self.asked_at)
         self.asked_at = now

@@ -553,8 +553,8 @@ class SiteCache:
         if site.is_used:
             site.is_used = False
             return False
-        host, scheduler = site.host, self.scheduler
-        if site.key in self.flights or scheduler.work.is_pending(host):
+        host, work = site.host, self.scheduler.work
+        if site.key in self.flights or host in work.changed or host in work.unowned:
             return False
         return host.may_drop(site, now, is_saved=self.persistence.first_lease is not None)
 

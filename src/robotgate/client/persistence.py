@@ -165,7 +165,8 @@ class Persistence:
         """Hand hosts on, and obtain others, as the scheduler says."""
         work = self._scheduler.work
         while True:
-            await work.transfers()
+            await work.has_transfers.wait()
+            work.has_transfers.clear()
             self._hand_on()
             for host in [host for host in work.unowned if host.key not in self._obtaining]:
                 work.unowned.discard(host)
@@ -216,10 +217,11 @@ class Persistence:
                 if self.session is None:
                     scheduler.fail(error)
                 # In a shared store a crash forgets nothing: hosts of a process that has ended count as just visited.
-                scheduler.work.put_back()
+                scheduler.work.has_changed.set()
 
     def _hand_on(self) -> None:
-        leaving = self._scheduler.work.take_leaving()
+        work = self._scheduler.work
+        leaving, work.leaving = work.leaving, []
         if self.session is not None:
             for host in leaving:
                 self.session.leave(host.key, host.snapshot())
@@ -228,12 +230,13 @@ class Persistence:
         work = self._scheduler.work
         if self._store is None or not work.changed:
             return
-        hosts = work.take_changed()
+        hosts = list(work.changed)
+        work.changed.clear()
         states = {host.key: host.snapshot() for host in hosts}
         try:
             await self._report("save hosts", self._store.save_hosts(states))
         except (StoreError, asyncio.CancelledError):
-            work.put_back(hosts)
+            work.changed.update(hosts)
             raise
         work.unsaved = None
 

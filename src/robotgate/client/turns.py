@@ -41,7 +41,7 @@ from robotgate.pace.host import PacedTurn
 from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
-from robotgate.pace.turn import GRANTED, OPEN, TurnState
+from robotgate.pace.turn import GRANTED, OPEN, RENEW, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, parse_price
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.sites.status_table import REDIRECT_STATUSES
@@ -223,7 +223,7 @@ class PageTurn(PacedTurn):
         await self._renewed()
 
     async def _renewed(self) -> None:
-        self.turns.scheduler.renew(self)
+        self.turns.scheduler.places.move(self, RENEW)
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
 

@@ -34,7 +34,6 @@ from robotgate.pace.turn import (
     LEAVE,
     NEW,
     OPEN,
-    RENEW,
     START,
     WAIT,
     WAITING,
@@ -355,10 +354,6 @@ class Scheduler:
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return TooSoonError(turn.paced.host.key, start_at - now) if is_late else None
 
-    def renew(self, turn: PacedTurn) -> None:
-        """Let a turn that has ended ask again."""
-        self.places.move(turn, RENEW)
-
     def _leave(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
         self.places.move(turn, move)
@@ -601,7 +596,7 @@ class Scheduler:
             cause, host.blocked_by = host.blocked_by, None
             self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
         if until_at != before:
-            self.work.hurry()
+            self.work.is_urgent.set()
         if self.work.is_saved:
             self.work.note_change(host)
         if was_unreachable or host.shared_due_at() != due_at:
