@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
+from robotgate.client.proxy import RouteOptions
 from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.turn import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-    from ssl import SSLContext
 
     import aiohttp
     from yarl import URL
@@ -29,7 +29,7 @@ IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE
 """Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
 
 
-class RequestOptions(TypedDict, total=False):
+class RequestOptions(RouteOptions, total=False):
     """The options of `aiohttp.ClientSession.request`, without those of redirects."""
 
     params: str | Mapping[str, str | int | float] | Sequence[tuple[str, str | int | float]] | None
@@ -44,12 +44,7 @@ class RequestOptions(TypedDict, total=False):
     expect100: bool
     raise_for_status: bool | Callable[[aiohttp.ClientResponse], Awaitable[None]] | None
     read_until_eof: bool
-    proxy: str | URL | None
-    proxy_auth: aiohttp.BasicAuth | None
     timeout: aiohttp.ClientTimeout
-    ssl: SSLContext | bool | aiohttp.Fingerprint
-    server_hostname: str | None
-    proxy_headers: Mapping[str, str] | None
     trace_request_ctx: object
     read_bufsize: int | None
     auto_decompress: bool | None

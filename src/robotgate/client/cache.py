@@ -79,7 +79,7 @@ class SiteCache:
     A question that `fresh` cannot answer goes down these steps::
 
         known         what a caller awaits; ends with a ruling
-        _join_flight  joins the origin's flight or starts one; once more if the proxy of another caller's page failed
+        _find_out     joins the origin's flight or starts one; once more if the proxy of another caller's page failed
         _refresh      in the flight's task: takes the store's record, if that is fresh; else, alone in the fleet:
         _request      says what came of the request, uses it, reports it and saves it
         _read         one request, and those that it is redirected to
@@ -180,9 +180,9 @@ class SiteCache:
             StoreError: the store failed.
         """
         if not site.options["ignore_robots"]:
-            unkept = (await self._join_flight(site, route)).unkept
-            if unkept is not None:
-                return self._ruling_of(unkept, site, self.scheduler.now())
+            record = await self._find_out(site, route)
+            if record is not None and record is not site.record:
+                return self._ruling_of(record, site, self.scheduler.now())
         if site.ruling is not None:
             return site.ruling
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
@@ -209,13 +209,10 @@ class SiteCache:
         """
         # If it expires soon, robots.txt is requested again in the background.
         self.fresh(site, self.scheduler.now())
-        if not self._is_usable(site.record):
-            unkept = (await self._join_flight(site, None)).unkept
-            if unkept is not None:
-                return unkept
-        if site.record is None:
+        record = site.record if self._is_usable(site.record) else await self._find_out(site, None)
+        if record is None:
             raise GateClosedError
-        return site.record
+        return record
 
     async def renew(self, site: Site) -> RobotsRecord:
         """Request a robots.txt again, however fresh it is, and return what is then known.
@@ -231,10 +228,9 @@ class SiteCache:
             # No record that is known counts, however fresh.
             flight = self.flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
-            if flight.unkept is not None:
-                return flight.unkept
-            if site.record is not None and site.record.checked_at >= began_at:
-                return site.record
+            record = flight.unkept or site.record
+            if record is not None and record.checked_at >= began_at:
+                return record
 
     def learn(self, site: Site, record: RobotsRecord, now: float, *, retry_at: float = LONG_AGO) -> Ruling:
         """Use a record from now on.
@@ -279,7 +275,8 @@ class SiteCache:
 
     # Finding out.
 
-    async def _join_flight(self, site: Site, route: Route | None) -> Flight:
+    async def _find_out(self, site: Site, route: Route | None) -> RobotsRecord | None:
+        """Wait for a flight of a site's, and return what its callers are told, which may not be kept."""
         while True:
             flight = self.flights.get(site.key) or self._start(site, route)
             try:
@@ -288,7 +285,7 @@ class SiteCache:
                 if site.record is None:
                     raise
             if flight.unkept is None or flight.route == route:
-                return flight
+                return flight.unkept or site.record
             # The proxy of another caller's page failed.
 
     def _start(self, site: Site, route: Route | None = None, *, after: float = -math.inf) -> Flight:

@@ -346,13 +346,7 @@ class PageFetcher:
         url, options, total, route = request.url, self._options, self._total, None
         if request.options:
             options, total = self._completed(request.options)
-            route = Route.of(
-                options.get("proxy"),
-                options.get("proxy_auth"),
-                options.get("proxy_headers"),
-                ssl=options.get("ssl", True),
-                server_hostname=options.get("server_hostname"),
-            )
+            route = Route.of(options)
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
                 url = as_url(url).extend_query(params)

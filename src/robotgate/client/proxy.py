@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 import aiohttp
 from multidict import CIMultiDict, MultiMapping
@@ -33,6 +33,16 @@ _OF_PROXIES: Final = re.compile(r"proxy|socks", re.IGNORECASE)
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#]*@")
 
 
+class RouteOptions(TypedDict, total=False):
+    """Those options of `aiohttp.ClientSession.request` that say how a host is reached."""
+
+    proxy: str | URL | None
+    proxy_auth: aiohttp.BasicAuth | None
+    proxy_headers: Mapping[str, str] | None
+    ssl: Ssl
+    server_hostname: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """The proxy of a request and its TLS, by which the robots.txt of its origin is requested as well.
@@ -49,32 +59,27 @@ class Route:
     server_hostname: str | None
 
     @classmethod
-    def of(
-        cls,
-        proxy: str | URL | None,
-        auth: aiohttp.BasicAuth | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        ssl: Ssl = True,
-        server_hostname: str | None = None,
-    ) -> Route | None:
-        """What aiohttp's options of these names stand for; None for a request like most."""
-        if proxy is None and ssl is True and server_hostname is None:
+    def of(cls, options: RouteOptions) -> Route | None:
+        """What these options stand for; None for a request like most."""
+        proxy, tls, name = options.get("proxy"), options.get("ssl", True), options.get("server_hostname")
+        if proxy is None and tls is True and name is None:
             return None
-        url = None if proxy is None else URL(proxy)
+        url, auth = None if proxy is None else URL(proxy), options.get("proxy_auth")
         if url is not None and auth is not None:
             url = url.with_user(auth.login).with_password(auth.password)
-        return cls(url, CIMultiDict(headers or ()), ssl, server_hostname)
+        return cls(url, CIMultiDict(options.get("proxy_headers") or ()), tls, name)
 
     @classmethod
     def of_request(cls, request: aiohttp.ClientRequest) -> Route | None:
         """As `of`, for a request that aiohttp has made."""
         return cls.of(
-            request.proxy,
-            request.proxy_auth,
-            request.proxy_headers,
-            ssl=request.ssl,
-            server_hostname=request.server_hostname,
+            {
+                "proxy": request.proxy,
+                "proxy_auth": request.proxy_auth,
+                "proxy_headers": request.proxy_headers,
+                "ssl": request.ssl,
+                "server_hostname": request.server_hostname,
+            }
         )
 
 
