@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from robotgate.rules.normal import pattern_units, target_units
 
 
 def spelt(units: str) -> str:
     """Units as text, each escaped byte as its escape."""
     return "".join(unit if unit.isascii() else f"%{ord(unit) % 0x100:02X}" for unit in units)
-
-
-def units(text: str) -> str:
-    """The reverse of `spelt`."""
-    return re.sub("%([0-9A-F]{2})", lambda match: _unit(int(match[1], 16)), text)
-
-
-def _unit(byte: int) -> str:
-    return chr(byte if byte > 0x7F else 0x100 + byte)
 
 
 def normalise_target(target: str) -> str:

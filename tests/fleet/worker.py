@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
+from tests.gate.servers import EverywhereHere
 
 from robotgate import RobotGate, SQLiteStore
 from robotgate.stores.redis import RedisStore
@@ -74,27 +73,6 @@ GOT: Final = "200"
 """How a page ends that is got."""
 
 
-class Everywhere(AbstractResolver):
-    """Every name is on one port of this machine."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The one there is."""
-        del port, family
-        return [
-            ResolveResult(
-                hostname=host, host="127.0.0.1", port=self._port, family=socket.AF_INET, proto=0, flags=0
-            )
-        ]
-
-    async def close(self) -> None:
-        """Nothing to do."""
-
-
 def run(order: Order, pipe: Connection) -> None:
     """The whole life of a worker."""
     asyncio.run(_crawl(order, pipe))
@@ -107,7 +85,7 @@ async def _crawl(order: Order, pipe: Connection) -> None:
     pipe.send(Ready())
     await asyncio.to_thread(pipe.recv)
     began_at, cpu = time.monotonic(), time.process_time()
-    connector = TCPConnector(resolver=Everywhere(order.port), limit=0)
+    connector = TCPConnector(resolver=EverywhereHere(order.port), limit=0)
     async with (
         ClientSession(connector=connector) as session,
         RobotGate(

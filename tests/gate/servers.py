@@ -144,7 +144,10 @@ class Web:
     def connector(self, *, limit: int = 0, limit_per_host: int = 0) -> aiohttp.TCPConnector:
         """What connects an aiohttp session to this web, and to nothing else."""
         return aiohttp.TCPConnector(
-            resolver=_EverywhereHere(self), ssl=False, limit=limit, limit_per_host=limit_per_host
+            resolver=EverywhereHere(self.port, self.tls_port),
+            ssl=False,
+            limit=limit,
+            limit_per_host=limit_per_host,
         )
 
     def count(self, url: str) -> int:
@@ -221,18 +224,19 @@ def _context(key_file: Path) -> ssl.SSLContext:
     return context
 
 
-class _EverywhereHere(AbstractResolver):
-    """Every name is here."""
+class EverywhereHere(AbstractResolver):
+    """Every name is here, on one port, and another one for TLS."""
 
-    def __init__(self, web: Web) -> None:
-        self._web = web
+    def __init__(self, port: int, tls_port: int = 0) -> None:
+        self._port = port
+        self._tls_port = tls_port
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Loopback."""
         del family
-        here = self._web.tls_port if port == HTTPS_PORT else self._web.port
+        here = self._tls_port if port == HTTPS_PORT else self._port
         return [
             ResolveResult(
                 hostname=host,

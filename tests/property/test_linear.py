@@ -180,16 +180,6 @@ def test_no_file_takes_much_memory() -> None:
     assert max(found.values()) <= MOST_PEAK, found
 
 
-def test_a_loop_in_a_loop_is_seen() -> None:
-    """A reader that gives every agent its own copy of every rule would not pass."""
-
-    def copies(size: int) -> list[list[str]]:
-        return [[rule.upper() for rule in ["/"] * size] for _ in range(size)]
-
-    for cost in (steps, memory):
-        assert cost(partial(copies, 200)) > 3.5 * cost(partial(copies, 100))
-
-
 def test_lint_is_linear_in_the_rules_of_a_group() -> None:
     """Twice the rules take about twice the processor time: to find one rule among them is one built-in call."""
     bodies = {count: b"User-agent: *\n" + lines("Disallow: /{}", count) for count in (2_000, 4_000)}

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.spelling import normalise_pattern, normalise_target
-from tests.spelling import units as _units_of
 
 from robotgate.rules.grammar import RuleKind, canonical
 from robotgate.rules.normal import target_units
@@ -220,12 +219,6 @@ def test_reading_for_one_token_is_reading_all(body: bytes, token: str, targets: 
     for target in targets:
         assert short.allows(target) is long.allows(target)
         assert short.decide(target) == long.decide(target)
-
-
-@given(st.text(max_size=30) | TARGETS)
-def test_units_are_those_of_the_normal_form(target: str) -> None:
-    """Made at once or in two steps."""
-    assert target_units(target) == _units_of(normalise_target(target))
 
 
 @pytest.mark.parametrize("filler", ["/*filler", "/filler"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate import Origin
@@ -26,7 +27,13 @@ STATE: Final = HostState(
     visits=41,
     bytes_read=2**40,
     latency=0.1234567,
+    learned_delay=1.25,
+    limit_delay=0.75,
+    eases_at=NOW - 2.5,
 )
+ADDED: Final = ("learned_delay", "limit_delay", "eases_at")
+"""What older versions know nothing of."""
+OLD_STATE: Final = replace(STATE, learned_delay=0.0, limit_delay=0.0, eases_at=0.0)
 RECORD: Final = RobotsRecord(
     origin=ORIGIN,
     outcome=Outcome.SUCCESS,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stores.files import NOW, ORIGIN, RECORD, STATE
+from tests.stores.files import ADDED, NOW, OLD_STATE, ORIGIN, RECORD, STATE
 
 from robotgate.pace.state import moved
 from robotgate.stores import HostState
@@ -20,7 +20,6 @@ from robotgate.stores.codec import (
     encoded,
     host_fields,
     host_of,
-    moved_record,
     object_of,
     pack_record,
     unpack_record,
@@ -79,6 +78,13 @@ def test_body_is_compressed_where_that_makes_it_shorter(record: object) -> None:
     assert unpack_record(record.origin, packed) == record
 
 
+def test_host_of_an_older_version_comes_back() -> None:
+    """It lacks what was added since, which has its default then."""
+    assert (
+        host_of({name: value for name, value in host_fields(STATE).items() if name not in ADDED}) == OLD_STATE
+    )
+
+
 def test_counts_and_instants_beyond_all_bounds_stay_at_the_bound() -> None:
     """Rather than fail: a block without end lasts until the year 9999."""
     state = unpack_host(pack_host(replace(STATE, visits=2**70, blocked_until_at=float("inf"))))
@@ -134,12 +140,3 @@ def test_record_that_was_not_written_so_is_refused(packed: bytes) -> None:
     """Whole; a body that would burst is decompressed no further than it says."""
     with pytest.raises(FieldError):
         unpack_record(ORIGIN, packed)
-
-
-def test_record_on_another_clock() -> None:
-    """All its instants move, and what never was stays so."""
-    ahead = moved_record(RECORD, 10.0)
-    assert ahead.checked_at == RECORD.checked_at + 10
-    assert ahead.fresh_until_at == RECORD.fresh_until_at + 10
-    assert ahead.failing_since_at is None
-    assert moved_record(RECORD, 0.0) is RECORD

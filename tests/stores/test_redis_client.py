@@ -76,15 +76,6 @@ def test_what_is_no_url_is_refused(subtests: pytest.Subtests) -> None:
             assert "s3cret" not in str(caught.value)
 
 
-def test_a_client_of_ours_waits_for_nothing_long() -> None:
-    """Unless the URL says so."""
-    client = client_of("redis://localhost?socket_timeout=0.5")
-    assert isinstance(client, Redis)
-    options = client.connection_pool.connection_kwargs
-    assert options["socket_timeout"] == 0.5
-    assert options["socket_connect_timeout"] == 5.0
-
-
 @pytest.mark.parametrize(
     ("client", "problem"),
     [

@@ -12,14 +12,26 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.fleet.fleet import PROCESSES
-from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
+from tests.stores.files import (
+    ADDED,
+    HOST,
+    NOW,
+    OLD_STATE,
+    ORIGIN,
+    RECORD,
+    STATE,
+    HandClock,
+    change,
+    locked,
+    rows,
+)
 from tests.waiting import until
 
-from robotgate import OptionError, Origin, SQLiteStore, StoreError
+from robotgate import MemoryStore, OptionError, Origin, SQLiteStore, StoreError
 from robotgate.clock import SystemClock
 from robotgate.stores import HostState, Pruned, Wanted
+from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite import store as sqlite_store
-from robotgate.stores.sqlite import tables
 from robotgate.testing import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -71,6 +83,20 @@ async def test_restart_is_exact(path: Path) -> None:
         assert await second.load_host("unknown.example") is None
     assert rows(path, "SELECT * FROM sessions") == []
     assert rows(path, "SELECT * FROM grants") == []
+
+
+async def test_file_of_an_older_version(path: Path) -> None:
+    """What was added since has its default, and is kept from then on; the older version may still write to the file."""
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await store.save_hosts({HOST: STATE})
+    for name in ADDED:
+        change(path, f"ALTER TABLE hosts DROP COLUMN {name}")
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        assert await store.load_host(HOST) == OLD_STATE
+        await store.save_hosts({HOST: STATE})
+        assert await store.load_host(HOST) == STATE
+        change(path, "INSERT INTO hosts (pace_key, saved_at, visits) VALUES ('old.example', 0, 42)")
+        assert await store.load_host("old.example") == HostState(visits=42)
 
 
 async def test_record_and_hosts_are_in_the_file_once_saved(path: Path) -> None:
@@ -238,6 +264,37 @@ async def test_forked_child_is_told(path: Path) -> None:
     _, status = await asyncio.to_thread(os.waitpid, child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
     await store.aclose()
+
+
+async def test_store_that_is_open_may_be_used_as_a_block(path: Path) -> None:
+    """Opening it twice changes nothing, and neither does closing it in between."""
+    store = SQLiteStore(path)
+    await store.open()
+    async with store as opened:
+        assert opened is store
+        await store.save_record(RECORD)
+        await store.aclose()
+
+
+async def test_cancellation_while_it_opens_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what cannot be written: a file that another program keeps locked."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.2)
+    async with SQLiteStore(path):
+        pass
+    with locked(path), pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), SQLiteStore(path):
+            pytest.fail("it was opened")
+
+
+async def test_a_closed_session_obtains_nothing(path: Path) -> None:
+    """A host that is asked for after the end of the session is refused, not waited for; in memory as well."""
+    for store in (SQLiteStore(path), MemoryStore()):
+        async with store:
+            session = await store.session()
+            await session.aclose()
+            with pytest.raises(StoreError, match="the session was closed"):
+                async with asyncio.timeout(60):
+                    await session.obtain(HOST)
 
 
 # Bounds.

@@ -195,6 +195,7 @@ async def refused(path: Path, cause: str) -> None:
     with pytest.raises(StoreError, match=cause) as raised:
         await store.open()
     assert str(path) in str(raised.value)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     await store.aclose()
 
 
