@@ -241,38 +241,6 @@ def talk(server: Medium, side: SessionSide, now: float, *, ahead: float = 0.0) -
     return side.receive(reply)[0]
 
 
-def test_the_server_was_frozen(server: Medium) -> None:
-    """No session has ended, and no grant: leases are valid again with the first reply, a host that is handed on goes to
-    the first in line, and a host that has waited for longer than its delay is due.
-    """
-    owner, other = SessionSide("owner"), SessionSide("other")
-    now = START + 2 * EXPIRY
-
-    for key in KEYS[:2]:
-        owner.want(key)
-    for side in (owner, other, owner):
-        talk(server, side, now)
-    hold = owner.holds["a.example"]
-    owner.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 2.0))
-    other.want("a.example")
-    talk(server, owner, now)
-    now += BEAT
-    for side in (owner, other):
-        talk(server, side, now)
-    now += 25.0
-    assert not owner.is_valid(hold, now=now)
-    other.want("b.example")
-    (item,) = talk(server, other, now)
-    assert item.key == "b.example"
-    assert item.state is not None
-    assert max(item.state.last_visit_at or 0.0, not_before(item.state)) <= now - 2.0
-    talk(server, owner, now)
-    assert owner.is_valid(hold, now=now)
-    owner.leave("a.example", HostState(last_visit_at=now, next_allowed_at=now + 2.0))
-    talk(server, owner, now)
-    assert [item.key for item in talk(server, other, now)] == ["a.example"]
-
-
 @pytest.mark.parametrize("seconds", [3600.0, -3600.0])
 def test_the_servers_clock_is_set(server: Medium, seconds: float) -> None:
     """Whoever holds a host holds it on; all others count as visited a little later, and wait no longer for it."""

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.clocks import LaterClock
+from tests.failing import FailingStore
 from tests.gate.virtual.site import CLOSED, DEAD, OPEN, PRIVATE, UNCHANGED, Site
 from tests.paced import DAY, HOUR, MINUTE, SITE, kinds, listen, make_gate, now, sleep_until
 from tests.paced import visit as visited_at
 from tests.waiting import settle
 
-from robotgate import HostOverride, MemoryStore, Origin, RobotGate, StoreError
+from robotgate import HostOverride, MemoryStore, Origin, RobotGate
 from robotgate.events import RobotsFetched
 from robotgate.sites import Answer, Failure, Outcome, RobotsRecord
 from robotgate.sites.site import refresh_at
+from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
 
 PUBLIC: Final = f"{SITE}/public"
 
@@ -32,20 +33,6 @@ def due_at(read_at: float = 0.0, life: float = DAY) -> float:
         origin=Origin.of(SITE), outcome=Outcome.SUCCESS, checked_at=read_at, fresh_until_at=read_at + life
     )
     return math.ceil(refresh_at(record, None) * 1000) / 1000
-
-
-class UnreadableStore(MemoryStore):
-    """Loses the way to its records when it is told to."""
-
-    is_lost = False
-    loads = 0
-
-    async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """The record, or not."""
-        self.loads += 1
-        if self.is_lost:
-            raise StoreError("the disk is gone: bring it back")
-        return await super().load_record(origin)
 
 
 class ForgetfulStore(MemoryStore):
@@ -308,19 +295,19 @@ async def test_learnt_rules_are_asked_for_again_like_any() -> None:
 
 async def test_store_that_cannot_be_read_hurts_nobody() -> None:
     """It is tried again a minute or more after the last time, and told of once; the old rules answer to their end."""
-    store = UnreadableStore()
+    store = FailingStore()
     site = Site(store=store)
     async with site.gate as gate:
         await gate.allowed(PRIVATE)
         heard = listen(gate)
-        store.is_lost, store.loads = True, 0
+        store.fails = {"load_record"}
         await sleep_until(due_at())
         for _ in range(600):
             assert await gate.allowed(PRIVATE) is False
             await asyncio.sleep(1.0)
-        assert 8 <= store.loads <= 10
+        assert 8 <= len(store.failed) <= 10
         assert kinds(heard) == ["StoreLost"]
-        store.is_lost = False
+        store.recover()
         site.becomes(OPEN)
         await asyncio.sleep(76.0)
         assert await gate.allowed(PRIVATE) is False
@@ -329,62 +316,47 @@ async def test_store_that_cannot_be_read_hurts_nobody() -> None:
     assert len(site.asked_at) == 2
 
 
-class Silent:
-    """A `Fetcher` that gives one answer, and then none."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.requests = 0
-        self.is_broken_off = False
-        self._error = error
-
-    async def fetch(
-        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
-    ) -> Answer | Failure:
-        """Answer once."""
-        del url, headers, max_bytes, timeout
-        self.requests += 1
-        if self.requests == 1:
-            return CLOSED
-        if self._error is not None:
-            raise self._error
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            self.is_broken_off = True
-            raise
-        raise AssertionError
-
-
 async def test_closing_breaks_it_off() -> None:
     """The gate closes at once, and no error is reported."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    fetcher = Silent()
-    async with make_gate(fetcher) as gate:
+    site = Site(takes=5.0)
+    async with site.gate as gate:
         await gate.allowed(PRIVATE)
-        await sleep_until(due := due_at())
+        await sleep_until(due := due_at(read_at=5.0))
         assert await gate.allowed(PRIVATE) is False
         await settle()
-        assert fetcher.requests == 2
+        assert len(site.asked_at) == 2
     assert now() == due
-    assert fetcher.is_broken_off
-    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     assert complaints == []
+
+
+class Mistaken(ScriptedFetcher):
+    """A fetcher with a mistake in it, which shows at the second request."""
+
+    mistake = RuntimeError("a mistake")
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
+    ) -> Answer | Failure:
+        """As scripted, once."""
+        if self.requests:
+            raise self.mistake
+        return await super().fetch(url, headers=headers, max_bytes=max_bytes, timeout=timeout)
 
 
 async def test_mistake_in_a_fetcher_is_told_to_the_loop() -> None:
     """No task waits for it, so no task gets the error; the rules still answer."""
     complaints: list[Mapping[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    mistake = RuntimeError("a mistake")
-    async with make_gate(Silent(mistake)) as gate:
+    async with make_gate(Mistaken({}, otherwise=CLOSED)) as gate:
         await gate.allowed(PRIVATE)
         await sleep_until(due_at())
-        assert await gate.allowed(PRIVATE) is False
-        await settle()
-        assert await gate.allowed(PRIVATE) is False
-        await settle()
-    assert [context["exception"] for context in complaints] == [mistake]
+        for _ in range(2):
+            assert await gate.allowed(PRIVATE) is False
+            await settle()
+    assert [context["exception"] for context in complaints] == [Mistaken.mistake]
 
 
 def test_question_from_outside_of_the_loop_is_answered() -> None:

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import DAY, OTHER, PAGE, REFUSED, SECURE, SITE, make_gate, now, scripted, sleep_until, visit
+from tests.gate.virtual.test_ready import drain
+from tests.paced import DAY, OTHER, PAGE, SECURE, SITE, make_gate, now, scripted, sleep_until, visit
 
 from robotgate import GateClosedError, HostUnavailableError, NestedTurnError
 from robotgate.sites import Answer
@@ -98,18 +99,6 @@ async def test_ending_twice_is_ending_once() -> None:
         assert (view.last_visit_at, view.visits, view.open_turns) == (0.0, 1, 0)
 
 
-async def test_long_download_is_no_probe() -> None:
-    """It began before the outage, and has been answered: the next request tries the origin all the same."""
-    async with make_gate(concurrency_per_host=2) as gate:
-        gate.learn(SITE, b"")
-        download = asyncio.create_task(visit(gate, takes=3600.0, status=200))
-        await asyncio.sleep(5.0)
-        await visit(gate, error=REFUSED)
-        await asyncio.sleep(20.0)
-        assert await visit(gate) == 25.0
-        await download
-
-
 async def test_consumer_that_leaves_with_its_turn_loses_no_url() -> None:
     """However many steps of the loop lie between the turn and the cancellation."""
     for steps in range(7):
@@ -171,9 +160,3 @@ async def test_source_that_is_cancelled_ends_the_loop() -> None:
         turns = gate.ready(source())
         with pytest.raises(RuntimeError, match="source"):
             await asyncio.wait_for(drain(turns), 100)
-
-
-async def drain(turns: AsyncIterator[Turn]) -> None:
-    """Take every turn there is, and use none."""
-    async for turn in turns:
-        turn.end()

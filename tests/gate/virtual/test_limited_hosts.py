@@ -65,15 +65,6 @@ async def test_gates_share_what_was_learned() -> None:
         assert len(off) - before <= 2
 
 
-async def test_host_without_limits_is_never_slowed() -> None:
-    """Its delay stays what it is asked to be."""
-    good: list[float] = []
-    async with make_gate(delay=0.02, adaptive=True) as gate:
-        await crawl(gate, Bucket(1e9, 1), until=24.0, good=good, off=good)
-        assert (gate.host(PAGE).delay, gate.host(PAGE).learned_delay) == (0.02, 0.0)
-    assert len(good) == pytest.approx(1000, abs=2)
-
-
 ASKS: Final[list[tuple[int, dict[str, str], float]]] = [
     (429, {"Retry-After": "30"}, 30.0),
     (429, {"RateLimit": '"daily";r=0;t=200'}, 200.0),

@@ -101,27 +101,6 @@ async def test_block_without_end() -> None:
         assert await asyncio.gather(*waiting) == [DAY / 2, DAY / 2 + 1, DAY / 2 + 1]
 
 
-# ── options that change within a turn
-
-
-async def test_everything_changes_within_a_turn() -> None:
-    """Slots, delay, quota and blocks; in the end what holds then holds."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
-        async with gate.turn(PAGE) as turn:
-            others = [asyncio.create_task(visit(gate)) for _ in range(4)]
-            await settle()
-            gate.override("a.example", HostOverride(delay=30.0))
-            gate.block("a.example", 50.0)
-            gate.override("a.example", HostOverride(concurrency_per_host=3, delay=0.0))
-            await asyncio.sleep(2.0)
-            gate.override("a.example", HostOverride(delay=5.0, rate=(2, 20)))
-            gate.unblock("a.example")
-            turn.report(status=200)
-            assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (1, 4)
-        assert await asyncio.gather(*others) == [7.0, 12.0, 27.0, 32.0]
-
-
 # ── closing
 
 

@@ -24,7 +24,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import GateClosedError, HostUnavailableError, MemoryStore, OptionError
+from robotgate import GateClosedError, HostOverride, HostUnavailableError, MemoryStore, OptionError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.sites import Answer
 
@@ -144,6 +144,20 @@ async def test_redirect_of_robots_txt_to_a_blocked_host() -> None:
     assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS, "http://b.example/robots.txt"]
 
 
+async def test_closed_gate_takes_no_word() -> None:
+    """Nor does one that was not opened yet."""
+    gate = make_gate()
+    for is_over in (False, True):
+        with pytest.raises(GateClosedError):
+            gate.block(HOST)
+        with pytest.raises(GateClosedError):
+            gate.unblock(HOST)
+        with pytest.raises(GateClosedError):
+            gate.override(HOST, HostOverride(delay=7.0))
+        if not is_over:
+            await (await gate.__aenter__()).aclose()
+
+
 async def test_events() -> None:
     """The operator hears of his own word, with the pattern as he gave it."""
     async with make_gate() as gate:
@@ -158,16 +172,3 @@ async def test_events() -> None:
         HostBlocked(at=0.0, host="*.example", until_at=math.inf, cause=cause),
         HostRecovered(at=0.0, host="*.example", cause=cause),
     ]
-
-
-async def test_closed_gate_blocks_nobody() -> None:
-    """Neither before it is opened."""
-    gate = make_gate()
-    with pytest.raises(GateClosedError):
-        gate.block(HOST)
-    async with gate:
-        pass
-    with pytest.raises(GateClosedError):
-        gate.block(HOST)
-    with pytest.raises(GateClosedError):
-        gate.unblock(HOST)

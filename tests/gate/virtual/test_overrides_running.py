@@ -6,14 +6,12 @@ import asyncio
 import math
 
 import pytest
-from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, now, refusal, scripted, visit, visits
+from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, refusal, scripted, visit, visits
 from tests.waiting import settle
 
 from robotgate import (
     DisallowedError,
-    GateClosedError,
     HostOverride,
-    HostUnavailableError,
     Reason,
     StatusPolicy,
 )
@@ -121,31 +119,3 @@ async def test_host_that_becomes_own() -> None:
         assert await gate.allowed(PAGE) is False
         assert gate.host(PAGE).delay == 9.0
     assert fetcher.requests == [(0.0, ROBOTS)]
-
-
-async def test_max_block_of_one_host() -> None:
-    """A turn that waits out a block is refused when the host's `max_block` is shortened; others go on waiting."""
-    async with make_gate(max_block=300.0) as gate:
-        gate.learn(SITE, b"")
-        await visit(gate, status=200)
-        async with gate.turn(PAGE) as turn:
-            turn.report(status=429, headers={"Retry-After": "200"})
-        waiting = asyncio.create_task(visit(gate))
-        await asyncio.sleep(50.0)
-        gate.override(HOST, HostOverride(max_block=60.0))
-        error, at = await refusal(waiting, HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
-        assert (at, error.retry_after) == (51.0, 150.0)
-        gate.override(HOST, HostOverride(max_block=math.inf))
-        assert await visit(gate) == 201.0
-
-
-async def test_closed_gate_takes_no_override() -> None:
-    """Neither before it is opened."""
-    gate = make_gate()
-    with pytest.raises(GateClosedError):
-        gate.override(HOST, HostOverride(delay=7.0))
-    async with gate:
-        assert now() == 0.0
-    with pytest.raises(GateClosedError):
-        gate.override(HOST, None)

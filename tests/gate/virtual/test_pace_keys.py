@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.gate.doors import DOORS, outcome
 from tests.paced import (
     PAGE,
     REFUSED,
@@ -27,8 +28,6 @@ from tests.waiting import settle
 from robotgate import HostOverride, HostUnavailableError, OptionError, PaceKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate import PaceKeyPolicy, RobotGate
 
 
@@ -126,14 +125,9 @@ async def test_function_that_names_nothing(named: object) -> None:
 
     fetcher = scripted()
     async with make_gate(fetcher, pace_key=nonsense) as gate:
-        asked: list[Callable[[str], object]] = [gate.wait_time, gate.host]
-        for ask in asked:
+        for name in DOORS.keys() - {"allowed_nowait"}:
             with pytest.raises(OptionError, match=r"pace_key=.* returned"):
-                ask(PAGE)
-        with pytest.raises(OptionError, match=r"pace_key=.* returned"):
-            await visit(gate)
-        with pytest.raises(OptionError, match=r"pace_key=.* returned"):
-            await gate.allowed(PAGE)
+                await outcome(DOORS[name], gate, PAGE)
         refused: list[str] = []
         turns = gate.ready([PAGE], on_refusal=lambda url, error: refused.append(f"{url}: {error}"))
         assert [turn async for turn in turns] == []

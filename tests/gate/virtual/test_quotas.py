@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.paced import HOUR, OTHER, PAGE, ROBOTS, SITE, make_gate, now, refusal, scripted, visit, visits
-from tests.waiting import settle
+from tests.paced import HOUR, PAGE, ROBOTS, SITE, make_gate, now, scripted, visit, visits
 
-from robotgate import HostOverride, Rate, TooSoonError
+from robotgate import HostOverride, Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,42 +49,6 @@ async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[
         await asyncio.sleep(HOUR - 1)
         await asyncio.sleep(60.0)
         assert pending_timers() == 0
-
-
-async def test_cancelled_waiters_cost_no_quota() -> None:
-    """Neither the host's nor the total."""
-    overrides = {"b.example": HostOverride(rate=Rate.UNLIMITED)}
-    async with make_gate(rate=(2, 100), total_rate=(3, 100), overrides=overrides) as gate:
-        gate.learn(PAGE, b"")
-        gate.learn(OTHER, b"")
-        assert await visits(gate, 2) == [0.0, 1.0]
-        tasks = [asyncio.create_task(visit(gate, url)) for url in (PAGE, PAGE, PAGE)]
-        await asyncio.sleep(50.0)
-        for task in tasks:
-            task.cancel()
-        assert await visit(gate, OTHER) == 51.0
-        waiting = [asyncio.create_task(visit(gate, OTHER)) for _ in range(3)]
-        await settle()
-        waiting[0].cancel()
-        assert await asyncio.gather(*waiting[1:]) == [100.0, 101.0]
-        # The third of the total, that of 51, counts until 151; that of 100 until 200.
-        assert await visit(gate) == 151.0
-        assert await visit(gate) == 200.0
-
-
-async def test_total_quota_too_late_for_max_wait() -> None:
-    """A wait for it that ends in vain uses no quota, and the host is free for the next turn."""
-    async with make_gate(total_rate=(1, 100)) as gate:
-        gate.learn(PAGE, b"")
-        gate.learn(OTHER, b"")
-        assert await visit(gate, OTHER) == 0.0
-        error, at = await refusal(visit(gate, max_wait=30.0), TooSoonError)
-        assert isinstance(error, TooSoonError)
-        assert at == 30.0
-        assert error.retry_after > 0
-        view = gate.host(PAGE)
-        assert (view.waiting, view.open_turns, view.visits) == (0, 0, 0)
-        assert await visit(gate) == 100.0
 
 
 async def test_rates_of_several_origins_of_one_lane() -> None:

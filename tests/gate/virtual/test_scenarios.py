@@ -445,14 +445,6 @@ OPERATOR: Final = [
         acts=((3.0, lambda gate: gate.override("a.example", HostOverride(concurrency_per_host=2))),),
     ),
     Scenario(
-        "a host of one's own: no robots.txt, no delay",
-        GateOptions(delay=1.0),
-        comers("a", "b", "c", takes=2.0),
-        [(0.0, "a"), (2.0, "b"), (4.0, "c")],
-        robots=asks("Disallow: /"),
-        acts=((0.0, lambda gate: gate.override("a.example", HostOverride.own())),),
-    ),
-    Scenario(
         "rules that are learnt hold for who waits already",
         GateOptions(delay=1.0),
         comers("a", "b", "c"),

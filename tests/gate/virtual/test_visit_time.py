@@ -16,8 +16,6 @@ CLOSES_AT = 8 * HOUR + 46 * 60
 MORNING = asks("Visit-time: 0600-0845")
 TWICE_A_DAY = asks("Visit-time: 0600-0845", "Visit-time: 1200-1259")
 NOON = 12 * HOUR
-SECURE_SITE = "https://a.example"
-SECURE = "https://a.example/page"
 
 
 async def test_hours_that_end_while_tasks_wait() -> None:
@@ -41,21 +39,6 @@ async def test_hours_that_end_while_patient_tasks_wait() -> None:
         await gate.allowed(PAGE)
         await sleep_until(CLOSES_AT - 2)
         assert await visits(gate, 4) == [CLOSES_AT - 2, CLOSES_AT - 1, NOON, NOON + 1]
-
-
-async def test_hours_of_one_origin_alone() -> None:
-    """Two origins share a host's pace; only one of them has hours, and it does not hold up the other."""
-    fetcher = scripted({SITE: MORNING, SECURE_SITE: asks("Disallow: /private")})
-    async with make_gate(fetcher, obey_visit_time=True, max_block=math.inf) as gate:
-        await gate.allowed(PAGE)
-        await gate.allowed(SECURE)
-        assert now() == 1.0
-        by_day = [asyncio.create_task(visit(gate)) for _ in range(2)]
-        await settle()
-        assert await visits(gate, 3, SECURE) == [2.0, 3.0, 4.0]
-        await sleep_until(OPENS_AT - 2)
-        assert await visits(gate, 4, SECURE) == [OPENS_AT - 2, OPENS_AT - 1, OPENS_AT + 2, OPENS_AT + 3]
-        assert await asyncio.gather(*by_day) == [OPENS_AT, OPENS_AT + 1]
 
 
 async def test_wait_time_runs_to_the_start() -> None:
