@@ -93,13 +93,14 @@ async def visit(
     priority: int = 0,
     max_wait: float | None = None,
     status: int | None = None,
+    headers: Mapping[str, str] | None = None,
     error: BaseException | None = None,
 ) -> float:
     """A turn, and what is reported at its end; its start."""
     async with gate.turn(url, priority=priority, max_wait=max_wait) as turn:
         started_at = now()
         await asyncio.sleep(takes)
-        turn.report(status=status, error=error)
+        turn.report(status=status, headers=headers, error=error)
     return started_at
 
 

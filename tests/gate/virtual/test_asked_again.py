@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.gate.virtual.site import CLOSED, DEAD, OPEN, PRIVATE, UNCHANGED, Site
-from tests.paced import DAY, MINUTE, PAGE, SITE, now
+from tests.paced import DAY, MINUTE, PAGE, SITE, now, visit
 from tests.waiting import settle
 
 from robotgate import HostOverride, HostUnavailableError, NestedTurnError, Origin
@@ -101,8 +101,7 @@ async def test_a_host_that_is_not_there_leaves_a_fresh_copy() -> None:
     """Who refreshes while a host wants to be left alone gets no worse rules for it, and sends nothing."""
     site = Site()
     async with site.gate as gate:
-        async with gate.turn(PAGE) as turn:
-            turn.report(status=503, headers={"Retry-After": "3600"})
+        await visit(gate, status=503, headers={"Retry-After": "3600"})
         record = await gate.refresh(PAGE)
         assert (record.outcome, record.fresh_until_at) == (Outcome.SUCCESS, DAY)
         assert gate.allowed_nowait(PRIVATE) is False

@@ -11,8 +11,7 @@ import pytest
 from tests.clocks import LaterClock
 from tests.failing import FailingStore
 from tests.gate.virtual.site import CLOSED, DEAD, OPEN, PRIVATE, UNCHANGED, Site
-from tests.paced import DAY, HOUR, MINUTE, SITE, kinds, listen, make_gate, now, sleep_until
-from tests.paced import visit as visited_at
+from tests.paced import DAY, HOUR, MINUTE, SITE, kinds, listen, make_gate, now, sleep_until, visit
 from tests.waiting import settle
 
 from robotgate import HostOverride, MemoryStore, Origin, RobotGate
@@ -101,7 +100,7 @@ async def test_it_takes_a_turn_ahead_of_the_pages() -> None:
     async with site.gate as gate:
         await gate.allowed(PRIVATE)
         await sleep_until(due := due_at())
-        pages = await asyncio.gather(*(visited_at(gate, PRIVATE) for _ in range(4)))
+        pages = await asyncio.gather(*(visit(gate, PRIVATE) for _ in range(4)))
         assert site.asked_at == [0.0, due + 1.0]
         assert pages == [due, due + 2.0, due + 3.0, due + 4.0]
         assert gate.host(PRIVATE).visits == 6
@@ -181,7 +180,7 @@ async def test_crawl_delay_of_new_rules_takes_the_place_of_the_old() -> None:
 
     site = Site(delaying(20))
     async with site.gate as gate:
-        assert await visited_at(gate, PRIVATE) == 20.0
+        assert await visit(gate, PRIVATE) == 20.0
         site.becomes(delaying(2000))
         await asyncio.sleep(300.0)
         verdict = await gate.check(PRIVATE)
@@ -189,8 +188,8 @@ async def test_crawl_delay_of_new_rules_takes_the_place_of_the_old() -> None:
         site.becomes(OPEN)
         await asyncio.sleep(300.0)
         await gate.allowed(PRIVATE)
-        started_at = await visited_at(gate, PRIVATE)
-        assert await visited_at(gate, PRIVATE) == started_at + 1.0
+        started_at = await visit(gate, PRIVATE)
+        assert await visit(gate, PRIVATE) == started_at + 1.0
 
 
 async def test_host_that_blocks_us_is_not_asked() -> None:
@@ -199,8 +198,7 @@ async def test_host_that_blocks_us_is_not_asked() -> None:
     async with site.gate as gate:
         await gate.allowed(PRIVATE)
         await sleep_until(due_at() - 1)
-        async with gate.turn(PUBLIC) as turn:
-            turn.report(429, {"Retry-After": "600"})
+        await visit(gate, PUBLIC, status=429, headers={"Retry-After": "600"})
         blocked_until_at = gate.host(PRIVATE).blocked_until_at
         assert blocked_until_at == now() + 600
         while now() < blocked_until_at + 80:

@@ -44,8 +44,7 @@ async def test_clock_set_back_shortens_no_block() -> None:
     """Who asked for a minute is left alone for a minute at least."""
     clock = FallingClock()
     async with make_gate(clock=clock) as gate:
-        async with gate.turn(PAGE) as turn:
-            turn.report(status=503, headers={"Retry-After": "60"})
+        await visit(gate, status=503, headers={"Retry-After": "60"})
         asked_at = now()
         waiting = asyncio.create_task(visit(gate))
         await asyncio.sleep(30.0)

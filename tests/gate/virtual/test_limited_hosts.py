@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from benchmarks.limits_model import Bucket
-from tests.paced import OTHER, PAGE, REFUSED, SITE, make_gate, now, scripted, sleep_until, visit
+from tests.paced import OTHER, PAGE, REFUSED, SITE, listen, make_gate, now, scripted, sleep_until, visit
 
 from robotgate import HostUnavailableError, MemoryStore
 from robotgate.events import BlockCause, HostBlocked
@@ -89,8 +89,7 @@ async def test_headers_hold_the_whole_host(subtests: pytest.Subtests, *, adaptiv
             gate.learn(site, b"")
             gate.learn(OTHER, b"")
             with subtests.test(status=status, headers=headers):
-                async with gate.turn(f"{site}/page") as turn:
-                    turn.report(status, headers)
+                await visit(gate, f"{site}/page", status=status, headers=headers)
                 view = gate.host(site)
                 field = next((name for name in headers if "Reset" not in name), None)
                 assert (view.asked_by, view.asked_until_at) == (field, asked_at + wait if field else None)
@@ -110,25 +109,19 @@ async def test_quotas_need_not_be_obeyed() -> None:
     """By an option of the gate or of the host. What cannot be read is counted."""
     async with make_gate(obey_rate_limit_fields=False) as gate:
         gate.learn(SITE, b"")
-        async with gate.turn(PAGE) as turn:
-            turn.report(200, {"RateLimit": '"default";r=0;t=30'})
+        await visit(gate, status=200, headers={"RateLimit": '"default";r=0;t=30'})
         assert await visit(gate) == 1.0
     async with make_gate() as gate:
-        async with gate.turn(PAGE) as turn:
-            turn.report(200, {"RateLimit": "what?"})
+        await visit(gate, status=200, headers={"RateLimit": "what?"})
         assert gate.stats().malformed == 1
 
 
 async def test_pauses_begin_small_and_grow() -> None:
     """As long as every answer is a 429. A good answer lets the delay come down again."""
-    starts, heard = list[float](), list[HostBlocked]()
     async with make_gate(adaptive=True) as gate:
         gate.learn(SITE, b"")
-        gate.subscribe(heard.append, HostBlocked)
-        for status in (429, 429, 429, 429, 200, 200):
-            async with gate.turn(PAGE) as turn:
-                starts.append(now())
-                turn.report(status)
+        heard = listen(gate, HostBlocked)
+        starts = [await visit(gate, status=status) for status in (429, 429, 429, 429, 200, 200)]
         slowed = gate.host(PAGE).learned_delay
         await sleep_until(now() + 3600)
         for _ in range(60):
@@ -138,14 +131,13 @@ async def test_pauses_begin_small_and_grow() -> None:
     gaps = [later - sooner for sooner, later in pairwise(starts)]
     for gap, pause in zip(gaps, (2, 3, 4.5, 6.75), strict=False):
         assert pause <= gap <= 1.1 * pause + 1e-6
-    assert {event.cause for event in heard} == {BlockCause.OVERLOADED}
+    assert {event.cause for event in heard if isinstance(event, HostBlocked)} == {BlockCause.OVERLOADED}
 
 
 async def test_pause_over_max_block_refuses_turns() -> None:
     """A quota that is renewed in an hour: the error says when, and by which header."""
     async with make_gate(adaptive=True) as gate:
-        async with gate.turn(PAGE) as turn:
-            turn.report(200, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"})
+        await visit(gate, status=200, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"})
         with pytest.raises(
             HostUnavailableError, match=r"a pause by X-RateLimit-Remaining; try again in 3600 s"
         ):
@@ -179,14 +171,15 @@ async def test_answers_that_get_slow_slow_the_crawl() -> None:
 
 async def test_429_for_robots_txt_names_no_header_that_it_lacks() -> None:
     """The event says that the host is overloaded, and the host has asked for nothing."""
-    heard = list[HostBlocked]()
     async with make_gate(scripted({SITE: Answer(status=429)})) as gate:
-        gate.subscribe(heard.append, HostBlocked)
+        heard = listen(gate, HostBlocked)
         with pytest.raises(HostUnavailableError):
             await visit(gate)
         await asyncio.sleep(0)
         assert gate.host(PAGE).asked_by is None
-    assert [(event.cause, event.detail) for event in heard] == [(BlockCause.OVERLOADED, None)]
+    (event,) = heard
+    assert isinstance(event, HostBlocked)
+    assert (event.cause, event.detail) == (BlockCause.OVERLOADED, None)
 
 
 async def test_what_another_process_learned_comes_down_again() -> None:
@@ -252,6 +245,5 @@ async def test_after_a_long_pause_a_host_comes_back_slowly() -> None:
     async with make_gate(delay=0.02, adaptive=True) as gate:
         await crawl(gate, Bucket(5, 2), until=60.0, good=good, off=off)
         before = gate.host(PAGE).delay
-        async with gate.turn(PAGE) as turn:
-            turn.report(429, {"Retry-After": "300"})
+        await visit(gate, status=429, headers={"Retry-After": "300"})
         assert gate.host(PAGE).delay == pytest.approx(2 * before)

@@ -87,8 +87,7 @@ async def test_own_host_still_has_a_robots_txt_to_show() -> None:
 async def test_own_host_that_asks_for_a_pause_gets_it() -> None:
     """A 503 is the server's own word."""
     async with make_gate(overrides={HOST: HostOverride.own()}) as gate:
-        async with gate.turn(PAGE) as turn:
-            turn.report(status=503, headers={"Retry-After": "30"})
+        await visit(gate, status=503, headers={"Retry-After": "30"})
         assert await visits(gate, 2) == [30.0, 30.0]
 
 

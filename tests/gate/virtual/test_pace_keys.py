@@ -111,8 +111,7 @@ async def test_blocks_are_of_all_who_are_paced_together() -> None:
         one, two = "http://one.example.com/", "http://two.example.com/"
         gate.learn(one, b"")
         gate.learn(two, b"")
-        async with gate.turn(one) as turn:
-            turn.report(status=429, headers={"Retry-After": "100"})
+        await visit(gate, one, status=429, headers={"Retry-After": "100"})
         assert await visit(gate, two) == 100.0
 
 

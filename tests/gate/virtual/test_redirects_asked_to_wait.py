@@ -22,8 +22,7 @@ ELSEWHERE: Final = "http://c.example/page"
 
 async def redirected(gate: RobotGate, *, to: str = OTHER, by: str = "3", url: str = PAGE) -> None:
     """A page that redirects, and asks for a pause."""
-    async with gate.turn(url) as turn:
-        turn.report(302, {"location": to, "Retry-After": by})
+    await visit(gate, url, status=302, headers={"location": to, "Retry-After": by})
 
 
 async def test_task_that_is_redirected_waits() -> None:
@@ -83,8 +82,7 @@ async def test_only_retry_after_holds_the_next_host() -> None:
             {"Retry-After": "30"},
         ]
         for number, headers in enumerate(asked):
-            async with gate.turn(f"http://{number}.example/") as turn:
-                turn.report(302, headers)
+            await visit(gate, f"http://{number}.example/", status=302, headers=headers)
         assert await visit(gate, OTHER) == 0.0
 
 

@@ -64,8 +64,7 @@ async def test_hosts_are_counted_by_state() -> None:
             gate.learn(url, b"")
         await gate.allowed("http://c.example/")
         await visit(gate, PAGE, status=429)
-        async with gate.turn(OTHER) as turn:
-            turn.report(error=REFUSED)
+        await visit(gate, OTHER, error=REFUSED)
         gate.block("c.example", math.inf)
         await refusal(visit(gate, OTHER), HostUnavailableError)
         now = told(gate.stats())

@@ -58,8 +58,7 @@ async def test_block_that_ends_outside_the_hours() -> None:
     async with make_gate(scripted({SITE: TWICE_A_DAY}), obey_visit_time=True, max_block=math.inf) as gate:
         await gate.allowed(PAGE)
         await sleep_until(CLOSES_AT - 100)
-        async with gate.turn(PAGE) as turn:
-            turn.report(status=503, headers={"Retry-After": "200"})
+        await visit(gate, status=503, headers={"Retry-After": "200"})
         assert gate.wait_time(PAGE) == NOON - now()
         assert await visit(gate) == NOON
 
