@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import defaultdict
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
@@ -16,7 +17,7 @@ from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
     from robotgate import Fetcher, RobotGateError
     from robotgate.events import Event
@@ -83,6 +84,15 @@ def make_gate(robots: Fetcher | None = None, /, **options: Unpack[GateOptions]) 
     chosen = GateOptions(clock=VirtualClock(), fetcher=robots or scripted(), adaptive=False)
     chosen.update(options)
     return RobotGate("ExampleBot/1.0", contact="bot@example.org", **chosen)
+
+
+@asynccontextmanager
+async def gate_that_knows(*sites: str, **options: Unpack[GateOptions]) -> AsyncIterator[RobotGate]:
+    """A gate as `make_gate` makes it, which has learnt of some sites that they ask for nothing."""
+    async with make_gate(**options) as gate:
+        for site in sites:
+            gate.learn(site, b"")
+        yield gate
 
 
 async def visit(

@@ -19,6 +19,7 @@ from tests.paced import (
     SECURE_SITE,
     SITE,
     fail,
+    gate_that_knows,
     make_gate,
     now,
     refusal,
@@ -48,8 +49,7 @@ async def break_off(gate: RobotGate, error: Exception, *, status: int | None) ->
 
 async def test_waiting_turns_are_refused_when_the_host_is_given_up() -> None:
     """By the first try that fails a minute after the outage began; no try comes before its pause is over."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         tried = [asyncio.create_task(fail(gate)) for _ in range(7)]
         waiting = [asyncio.create_task(visit(gate)) for _ in range(50)]
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
@@ -72,8 +72,7 @@ async def test_waiting_turns_are_refused_when_the_host_is_given_up() -> None:
 @pytest.mark.parametrize(("answers", "silences"), [(0, 3), (1, 10)])
 async def test_silences_in_a_row_are_an_outage(error: Exception, answers: int, silences: int) -> None:
     """Ten of a host that has answered; one answer among them, of any status, and the row begins anew."""
-    async with make_gate(delay=0.0) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, delay=0.0) as gate:
         rows = [silences - 1, silences] if answers else [silences]
         for row in rows:
             if answers:
@@ -105,8 +104,7 @@ ERRORS: Final[list[tuple[Exception, bool]]] = [
 async def test_error_that_leaves_the_block() -> None:
     """An error of aiohttp's is reported by itself, as by `report`; a host that answered was reached."""
     for (error, is_outage), status in product(ERRORS, (200, None)):
-        async with make_gate() as gate:
-            gate.learn(SITE, b"")
+        async with gate_that_knows(SITE) as gate:
             with pytest.raises(type(error)):
                 await break_off(gate, error, status=status)
             assert gate.host(PAGE).open_turns == 0
@@ -115,8 +113,7 @@ async def test_error_that_leaves_the_block() -> None:
 
 async def test_cause_in_words() -> None:
     """`report_unreachable` is for clients whose errors the gate does not know."""
-    async with make_gate(give_up_after=0.0) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, give_up_after=0.0) as gate:
         async with gate.turn(PAGE) as turn:
             turn.report_unreachable("its gopher hole has caved in")
         error, _ = await refusal(visit(gate), HostUnavailableError)
@@ -126,8 +123,7 @@ async def test_cause_in_words() -> None:
 
 async def test_error_after_an_answer_says_nothing() -> None:
     """A host that answered was reached, although its body never came; in one report or another, by any method."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         assert await visit(gate, status=502, error=TimeoutError()) == 0.0
         async with gate.turn(PAGE) as turn:
             turn.report(status=404)
@@ -138,8 +134,7 @@ async def test_error_after_an_answer_says_nothing() -> None:
 
 async def test_outage_is_over_when_somebody_may_try() -> None:
     """From then on the view has no instant, before a try and during one."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         await fail(gate)
         await sleep_until(await retry_at(gate) + 0.001)
         assert gate.host(PAGE).unreachable_until_at is None
@@ -149,9 +144,7 @@ async def test_outage_is_over_when_somebody_may_try() -> None:
 
 async def test_outage_of_an_origin_that_the_lane_has_not_met() -> None:
     """It is known, though the lane that met it is gone, and another origin has made the present one."""
-    async with make_gate() as gate:
-        for site in (SITE, SECURE_SITE):
-            gate.learn(site, b"")
+    async with gate_that_knows(SITE, SECURE_SITE) as gate:
         for _ in range(5):
             await fail(gate, SECURE)
             await sleep_until(await retry_at(gate, SECURE))

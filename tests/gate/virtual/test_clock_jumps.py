@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from tests.paced import PAGE, Seen, asks, make_gate, now, scripted, seeds, sleep_until, visit
+from tests.paced import PAGE, Seen, asks, gate_that_knows, make_gate, now, scripted, seeds, sleep_until, visit
 
 from robotgate import HostUnavailableError, MemoryStore, TooSoonError
 
@@ -55,8 +55,7 @@ async def test_clock_set_back_shortens_no_block() -> None:
 async def test_clock_set_back_shortens_no_quota() -> None:
     """Two in ten seconds are two in ten seconds."""
     clock = FallingClock()
-    async with make_gate(delay=0.0, rate=(2, 10), total_rate=(3, 10), clock=clock) as gate:
-        gate.learn(PAGE, b"")
+    async with gate_that_knows(PAGE, delay=0.0, rate=(2, 10), total_rate=(3, 10), clock=clock) as gate:
         starts = []
         for _ in range(8):
             starts.append(await visit(gate))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from tests.paced import OTHER, PAGE, make_gate, now, sleep_until, visit, visits
+from tests.paced import OTHER, PAGE, gate_that_knows, make_gate, now, sleep_until, visit, visits
 from tests.waiting import settle
 
 from robotgate import HostOverride
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 async def test_who_waits_out_a_block_holds_no_place() -> None:
     """Nor does a turn that waits for a blocked host."""
-    async with make_gate(concurrency=1) as gate:
-        for url in (PAGE, OTHER):
-            gate.learn(url, b"")
+    async with gate_that_knows(PAGE, OTHER, concurrency=1) as gate:
         gate.block("a.example", 300.0)
         slow = [asyncio.create_task(visit(gate)) for _ in range(3)]
         await settle()
@@ -68,8 +66,7 @@ async def test_limit_of_a_connector_over_our_own() -> None:
 
 async def test_override_lowers_the_slots_while_turns_are_open() -> None:
     """No request is broken off; the next starts when few enough are open, and the delay counts from the end again."""
-    async with make_gate(delay=1.0, concurrency_per_host=3) as gate:
-        gate.learn(PAGE, b"")
+    async with gate_that_knows(PAGE, delay=1.0, concurrency_per_host=3) as gate:
         tasks = [asyncio.create_task(visit(gate, takes=10.0)) for _ in range(6)]
         await sleep_until(5.0)
         assert gate.host(PAGE).open_turns == 3
@@ -104,8 +101,7 @@ async def test_several_that_end_at_once_make_room_for_as_many(slots: int, delay:
 
 async def test_fewer_slots_hold_a_turn_that_is_about_to_begin() -> None:
     """It waits for the open one, and for the delay after it."""
-    async with make_gate(concurrency_per_host=2) as gate:
-        gate.learn(PAGE, b"")
+    async with gate_that_knows(PAGE, concurrency_per_host=2) as gate:
         holding = asyncio.create_task(visit(gate, takes=10.0))
         waiting = asyncio.create_task(visit(gate))
         await settle()

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.gate.virtual.test_ready import drain
-from tests.paced import DAY, OTHER, PAGE, SECURE, SITE, make_gate, now, scripted, sleep_until, visit
+from tests.paced import (
+    DAY,
+    OTHER,
+    PAGE,
+    SECURE,
+    SITE,
+    gate_that_knows,
+    make_gate,
+    now,
+    scripted,
+    sleep_until,
+    visit,
+)
 
 from robotgate import GateClosedError, HostUnavailableError, NestedTurnError
 from robotgate.sites import Answer
@@ -22,8 +34,7 @@ if TYPE_CHECKING:
 
 async def test_page_does_not_starve_behind_new_hosts() -> None:
     """Places under `total_rate` go in order of arrival, however many new hosts keep asking for their robots.txt."""
-    async with make_gate(delay=0, total_rate=(1, 10)) as gate:
-        gate.learn("http://k.example", b"")
+    async with gate_that_knows("http://k.example", delay=0, total_rate=(1, 10)) as gate:
         await visit(gate, "http://k.example/")
         page = asyncio.create_task(visit(gate, "http://k.example/2"))
         await asyncio.sleep(0)
@@ -59,9 +70,7 @@ async def test_rules_that_expire_cost_no_visit() -> None:
 
 async def test_who_waits_for_a_place_hears_of_a_block() -> None:
     """At once, and bars no robots.txt of his host meanwhile."""
-    async with make_gate(concurrency=1) as gate:
-        for site in (SITE, OTHER):
-            gate.learn(site, b"")
+    async with gate_that_knows(SITE, OTHER, concurrency=1) as gate:
         download = asyncio.create_task(visit(gate, OTHER, takes=600.0))
         await asyncio.sleep(0)
         page = asyncio.create_task(visit(gate))
@@ -77,21 +86,17 @@ async def test_who_waits_for_a_place_hears_of_a_block() -> None:
 
 async def test_turns_within_one_another() -> None:
     """With a slot to spare, no deadlock; where only this task could free the place that it waits for, an error."""
-    async with make_gate(concurrency_per_host=2, concurrency=2) as gate:
-        for site in (SITE, OTHER):
-            gate.learn(site, b"")
+    async with gate_that_knows(SITE, OTHER, concurrency_per_host=2, concurrency=2) as gate, gate.turn(PAGE):
         async with gate.turn(PAGE):
-            async with gate.turn(PAGE):
-                assert now() == 1.0
-                with pytest.raises(NestedTurnError, match="concurrency"):
-                    await visit(gate, OTHER)
-            assert await visit(gate, OTHER) == 1.0
+            assert now() == 1.0
+            with pytest.raises(NestedTurnError, match="concurrency"):
+                await visit(gate, OTHER)
+        assert await visit(gate, OTHER) == 1.0
 
 
 async def test_ending_twice_is_ending_once() -> None:
     """The end of its block ends nothing that has ended before."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         async with gate.turn(PAGE) as turn:
             turn.end()
             await asyncio.sleep(5.0)
@@ -102,8 +107,7 @@ async def test_ending_twice_is_ending_once() -> None:
 async def test_consumer_that_leaves_with_its_turn_loses_no_url() -> None:
     """However many steps of the loop lie between the turn and the cancellation."""
     for steps in range(7):
-        async with make_gate() as gate:
-            gate.learn(SITE, b"")
+        async with gate_that_knows(SITE) as gate:
             await visit(gate)
             due_at = now() + 1
             came: list[str] = []

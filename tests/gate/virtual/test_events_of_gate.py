@@ -10,6 +10,7 @@ from tests.paced import (
     ROBOTS,
     SITE,
     asks,
+    gate_that_knows,
     kinds,
     listen,
     make_gate,
@@ -100,8 +101,7 @@ async def test_refusal() -> None:
 
 async def test_block_and_recovery() -> None:
     """Blocked at the answer that asks for it; visited again at the first that does not."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         heard = listen(gate)
         async with gate.turn(PAGE) as turn:
             await asyncio.sleep(1.0)
@@ -123,8 +123,7 @@ async def test_block_and_recovery() -> None:
 
 async def test_block_that_grows_is_told_again() -> None:
     """With its new end."""
-    async with make_gate(delay=0.0, concurrency_per_host=3) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, delay=0.0, concurrency_per_host=3) as gate:
         heard = listen(gate)
         turns = [gate.turn(PAGE) for _ in range(3)]
         for turn, seconds in zip([await turn.__aenter__() for turn in turns], (30, 20, 90), strict=True):
@@ -136,8 +135,7 @@ async def test_block_that_grows_is_told_again() -> None:
 
 async def test_outage_and_recovery() -> None:
     """The origin is named; who waited is told of as refused once it is given up."""
-    async with make_gate(give_up_after=0.0) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, give_up_after=0.0) as gate:
         heard = listen(gate)
         failing = asyncio.create_task(visit(gate, takes=0.5, error=REFUSED))
         await settle()
@@ -167,8 +165,7 @@ async def test_outage_and_recovery() -> None:
 
 async def test_turns_that_do_not_come() -> None:
     """For a nested turn, and for one that is too late."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         heard = listen(gate)
         async with gate.turn(PAGE):
             nested, _ = await refusal(visit(gate), NestedTurnError)

@@ -23,6 +23,7 @@ from tests.paced import (
     Seen,
     asks,
     everywhere,
+    gate_that_knows,
     kinds,
     listen,
     make_gate,
@@ -369,8 +370,7 @@ async def test_host_whose_waiters_leave_while_it_is_loaded(max_hosts: int) -> No
     """It may be evicted and come back meanwhile: turns that ask for it then are served."""
     store = FailingStore()
     store.hangs = {"load_host"}
-    async with make_gate(store=store, max_hosts=max_hosts) as gate, asyncio.timeout(600.0):
-        gate.learn(PAGE, b"")
+    async with gate_that_knows(PAGE, store=store, max_hosts=max_hosts) as gate, asyncio.timeout(600.0):
         first = asyncio.create_task(visit(gate))
         await settle()
         first.cancel()

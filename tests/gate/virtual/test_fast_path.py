@@ -13,6 +13,7 @@ from tests.paced import (
     ROBOTS,
     SITE,
     everywhere,
+    gate_that_knows,
     make_gate,
     now,
     refusal,
@@ -115,8 +116,7 @@ async def test_turn_that_is_ended_while_a_task_waits_for_it() -> None:
 
 async def test_turn_is_entered_once() -> None:
     """Twice is a mistake that would lose a turn: neither within its block nor after."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         pending = gate.turn(PAGE)
         async with pending:
             with pytest.raises(RuntimeError, match="once"):
@@ -129,8 +129,7 @@ async def test_turn_is_entered_once() -> None:
 
 async def test_turn_that_was_refused_is_not_entered_again() -> None:
     """The gate is asked for another."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         await visit(gate)
         pending = gate.turn(PAGE, max_wait=0.0)
         with pytest.raises(TooSoonError):

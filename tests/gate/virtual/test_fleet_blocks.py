@@ -6,7 +6,7 @@ import asyncio
 import math
 
 import pytest
-from tests.paced import DAY, OTHER, PAGE, SITE, kinds, listen, make_gate, now, refusal, visit
+from tests.paced import DAY, OTHER, PAGE, SITE, gate_that_knows, kinds, listen, make_gate, now, refusal, visit
 from tests.waiting import settle
 
 from robotgate import HostOverride, HostUnavailableError, MemoryStore, OptionError
@@ -19,8 +19,7 @@ CAUSE = BlockCause.OPERATOR
 async def test_block_of_another_gate_is_heeded() -> None:
     """Turns that wait are refused, a request under way ends by itself, and it is reported as one of the gate's own."""
     store = MemoryStore()
-    async with make_gate(store=store) as gate, make_gate(store=store) as other:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, store=store) as gate, make_gate(store=store) as other:
         heard = listen(gate, HostBlocked, HostRecovered)
         holding = asyncio.create_task(visit(gate, takes=50.0))
         waiting = asyncio.create_task(visit(gate))

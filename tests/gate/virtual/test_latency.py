@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import PAGE, SITE, asks, make_gate, now, scripted, visit, visits
+from tests.paced import PAGE, SITE, asks, gate_that_knows, make_gate, now, scripted, visit, visits
 
 from robotgate import HostOverride
 
@@ -27,8 +27,7 @@ async def answer(gate: RobotGate, *, after: float, status: int = 200, takes: flo
 @pytest.mark.parametrize(("factor", "delay"), [(2.5, 10.0), (0.1, 1.0)])
 async def test_delay_is_so_many_times_the_latency(factor: float, delay: float) -> None:
     """From the end of the response; where our own delay is longer, that."""
-    async with make_gate(delay=1.0, latency_factor=factor) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, delay=1.0, latency_factor=factor) as gate:
         assert await answer(gate, after=4.0) == 0.0
         assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (4.0, delay)
         assert await answer(gate, after=4.0) == 4.0 + delay
@@ -46,8 +45,7 @@ async def test_robots_txt_tells_the_first_latency() -> None:
 )
 async def test_clamped(factor: float, max_delay: float, delay: float) -> None:
     """To a minute, and to `max_delay`: a slow host is not refused."""
-    async with make_gate(latency_factor=factor, max_delay=max_delay) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, latency_factor=factor, max_delay=max_delay) as gate:
         await answer(gate, after=20.0)
         assert await visit(gate) == 20.0 + delay
         assert await gate.allowed(PAGE)
@@ -55,8 +53,7 @@ async def test_clamped(factor: float, max_delay: float, delay: float) -> None:
 
 async def test_first_report_of_a_status_tells_the_latency() -> None:
     """A second report, as with the body, does not change the measured latency."""
-    async with make_gate(latency_factor=2.0) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, latency_factor=2.0) as gate:
         async with gate.turn(PAGE) as turn:
             await asyncio.sleep(1.0)
             turn.report(status=200)
@@ -79,8 +76,7 @@ async def test_longest_of_all_counts() -> None:
 
 async def test_factor_of_an_override() -> None:
     """One host's, given and taken away while running; the latency is known all along."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         await answer(gate, after=4.0)
         gate.override("a.example", HostOverride(latency_factor=3.0))
         assert await visit(gate) == 16.0

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from benchmarks.limits_model import Bucket
-from tests.paced import OTHER, PAGE, REFUSED, SITE, listen, make_gate, now, scripted, sleep_until, visit
+from tests.paced import (
+    OTHER,
+    PAGE,
+    REFUSED,
+    SITE,
+    gate_that_knows,
+    listen,
+    make_gate,
+    now,
+    scripted,
+    sleep_until,
+    visit,
+)
 
 from robotgate import HostUnavailableError, MemoryStore
 from robotgate.events import BlockCause, HostBlocked
@@ -107,8 +119,7 @@ async def test_robots_txt_asks_for_a_pause(headers: dict[str, str]) -> None:
 
 async def test_quotas_need_not_be_obeyed() -> None:
     """By an option of the gate or of the host. What cannot be read is counted."""
-    async with make_gate(obey_rate_limit_fields=False) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, obey_rate_limit_fields=False) as gate:
         await visit(gate, status=200, headers={"RateLimit": '"default";r=0;t=30'})
         assert await visit(gate) == 1.0
     async with make_gate() as gate:
@@ -118,8 +129,7 @@ async def test_quotas_need_not_be_obeyed() -> None:
 
 async def test_pauses_begin_small_and_grow() -> None:
     """As long as every answer is a 429. A good answer lets the delay come down again."""
-    async with make_gate(adaptive=True) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, adaptive=True) as gate:
         heard = listen(gate, HostBlocked)
         starts = [await visit(gate, status=status) for status in (429, 429, 429, 429, 200, 200)]
         slowed = gate.host(PAGE).learned_delay
@@ -146,8 +156,7 @@ async def test_pause_over_max_block_refuses_turns() -> None:
 
 async def test_host_comes_back_at_half_the_speed() -> None:
     """After an outage, and by steps to its own speed."""
-    async with make_gate(adaptive=True) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, adaptive=True) as gate:
         await visit(gate, error=REFUSED)
         await visit(gate, status=200)
         assert gate.host(PAGE).delay == 2.0
@@ -158,8 +167,7 @@ async def test_host_comes_back_at_half_the_speed() -> None:
 
 async def test_answers_that_get_slow_slow_the_crawl() -> None:
     """By what they take longer than the fastest one, and only while they do."""
-    async with make_gate(adaptive=True) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, adaptive=True) as gate:
         await visit(gate, takes=0.1, status=200)
         for _ in range(8):
             await visit(gate, takes=4.0, status=200)
@@ -197,10 +205,9 @@ async def test_one_burst_tells_off_once() -> None:
     delays = list[float]()
     for statuses in ([429], [429, 200, 429, 200, 429]):
         async with (
-            make_gate(adaptive=True, concurrency_per_host=8, delay=0.1) as gate,
+            gate_that_knows(SITE, adaptive=True, concurrency_per_host=8, delay=0.1) as gate,
             asyncio.TaskGroup() as group,
         ):
-            gate.learn(SITE, b"")
             for number, status in enumerate(statuses):
                 group.create_task(visit(gate, takes=2.0 + 0.2 * number, status=status))
             await asyncio.sleep(10.0)
@@ -230,8 +237,7 @@ async def test_slow_pages_are_not_compared_with_robots_txt() -> None:
 
 async def test_one_slow_answer_at_most_doubles_the_delay() -> None:
     """And quick ones after it do not raise it further."""
-    async with make_gate(adaptive=True) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, adaptive=True) as gate:
         await visit(gate, takes=0.1, status=200)
         await visit(gate, takes=50.0, status=200)
         for _ in range(3):

@@ -13,6 +13,7 @@ from tests.paced import (
     SITE,
     Seen,
     asks,
+    gate_that_knows,
     kinds,
     listen,
     make_gate,
@@ -122,8 +123,7 @@ async def test_patience_ends_with_the_reason() -> None:
 async def test_store_that_gives_up() -> None:
     """Turns of hosts that are not granted raise what it says; granted ones go on, and in the end all do."""
     store = LosableStore()
-    async with make_gate(store=store) as gate:
-        gate.learn(OTHER, b"")
+    async with gate_that_knows(OTHER, store=store) as gate:
         await visit(gate)
         await settle()
         store.lose(ERROR)

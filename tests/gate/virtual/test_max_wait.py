@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import PAGE, SITE, asks, make_gate, now, refusal, scripted, visit
+from tests.paced import PAGE, SITE, asks, gate_that_knows, make_gate, now, refusal, scripted, visit
 from tests.waiting import settle
 
 from robotgate import GateOptions, HostOverride, TooSoonError
@@ -48,8 +48,7 @@ async def test_told_at_once_by_what_is_due(text: str, options: GateOptions, due_
 
 async def test_block_that_comes_while_one_waits() -> None:
     """A turn that could be in time when it was asked for is refused at the end of its `max_wait`, not of the block."""
-    async with make_gate(concurrency_per_host=2) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, concurrency_per_host=2) as gate:
         waiting = [asyncio.create_task(visit(gate)) for _ in range(3)]
         await settle()
         late = asyncio.create_task(too_soon(gate, 10.0))

@@ -15,6 +15,7 @@ from tests.paced import (
     PAGE,
     SITE,
     asks,
+    gate_that_knows,
     make_gate,
     now,
     refusal,
@@ -87,8 +88,7 @@ async def test_delay_beyond_all_time() -> None:
 
 async def test_block_without_end() -> None:
     """Waited for without end, by robots.txt as well; lifted, all go on."""
-    async with make_gate(max_block=math.inf) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, max_block=math.inf) as gate:
         gate.block("*")
         assert gate.wait_time(PAGE) == math.inf
         assert gate.host(PAGE).next_allowed_at == math.inf

@@ -14,6 +14,7 @@ from tests.paced import (
     ROBOTS,
     SITE,
     asks,
+    gate_that_knows,
     listen,
     make_gate,
     refusal,
@@ -34,8 +35,7 @@ HOST = "a.example"
 @pytest.mark.parametrize("until", [200, datetime(1970, 1, 1, 2, 3, 20, tzinfo=timezone(timedelta(hours=2)))])
 async def test_waits_until_the_instant(until: float | datetime) -> None:
     """Given in seconds or as a date of any zone; then in order, a delay apart."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         gate.block(HOST, until)
         assert gate.wait_time(PAGE) == 200.0
         assert gate.host(PAGE).blocked_by_operator_until_at == 200.0
@@ -46,8 +46,7 @@ async def test_waits_until_the_instant(until: float | datetime) -> None:
 
 async def test_what_is_no_instant_is_refused() -> None:
     """The error names the argument, and no host is blocked. A date without a time zone is refused."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         for until in (datetime(2030, 1, 1), -1.0, math.nan, True, "tomorrow", None):  # noqa: DTZ001
             with pytest.raises(OptionError, match="until="):
                 gate.block(HOST, until)  # type: ignore[arg-type]
@@ -57,8 +56,7 @@ async def test_what_is_no_instant_is_refused() -> None:
 @pytest.mark.parametrize("is_blocked", [True, False])
 async def test_instant_that_has_passed_is_refused(*, is_blocked: bool) -> None:
     """Seconds from now are a mistake that would block no host; the error says what to write, and nothing changes."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         await asyncio.sleep(60.0)
         if is_blocked:
             gate.block(HOST, 100.0)
@@ -70,8 +68,7 @@ async def test_instant_that_has_passed_is_refused(*, is_blocked: bool) -> None:
 
 async def test_block_for_longer_and_for_shorter() -> None:
     """A pattern's new instant stands in place of its old one."""
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
         gate.block(HOST, 100.0)
         waiting = asyncio.create_task(visit(gate))
         await asyncio.sleep(50.0)
@@ -121,8 +118,9 @@ async def test_known_rules_are_told_all_the_same() -> None:
 
 async def test_host_that_was_never_met() -> None:
     """What there is to wait is known of another origin of a host that is met, and of one that shares its pace."""
-    async with make_gate(pace_key=lambda _: "all", obey_visit_time=True, max_block=math.inf) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(
+        SITE, pace_key=lambda _: "all", obey_visit_time=True, max_block=math.inf
+    ) as gate:
         await visit(gate)
         gate.block("b.example", 100.0)
         assert gate.wait_time(OTHER) == 100.0

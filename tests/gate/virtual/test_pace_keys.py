@@ -14,6 +14,7 @@ from tests.paced import (
     SECURE_SITE,
     SITE,
     asks,
+    gate_that_knows,
     make_gate,
     now,
     refusal,
@@ -89,9 +90,7 @@ async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
 @pytest.mark.parametrize("policy", [PaceKey.HOST, lambda _url: "all"])
 async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
     """An unreachable origin does not hold up the others of its pace key, and is tried in its turn."""
-    async with make_gate(pace_key=policy, give_up_after=0.0) as gate:
-        gate.learn(SITE, b"")
-        gate.learn(SECURE_SITE, b"")
+    async with gate_that_knows(SITE, SECURE_SITE, pace_key=policy, give_up_after=0.0) as gate:
         assert await visit(gate, takes=1.0, error=REFUSED) == 0.0
         error, at = await refusal(visit(gate), HostUnavailableError)
         assert isinstance(error, HostUnavailableError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.paced import HOUR, PAGE, ROBOTS, SITE, make_gate, now, scripted, visit, visits
+from tests.paced import HOUR, PAGE, ROBOTS, SITE, gate_that_knows, make_gate, now, scripted, visit, visits
 
 from robotgate import HostOverride, Rate
 
@@ -40,8 +40,7 @@ async def test_override_of_the_rate() -> None:
 
 async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[], int]) -> None:
     """One an hour: the host is not forgotten a minute later, and is when the hour is over."""
-    async with make_gate(rate=(1, HOUR)) as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE, rate=(1, HOUR)) as gate:
         assert await visit(gate) == 0.0
         await asyncio.sleep(600.0)
         assert gate.wait_time(PAGE) == HOUR - 600.0

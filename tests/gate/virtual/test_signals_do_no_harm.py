@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.paced import DAY, OTHER, PAGE, SITE, make_gate, now, sleep_until, visit
+from tests.paced import DAY, OTHER, PAGE, SITE, gate_that_knows, now, sleep_until, visit
 
 from robotgate import HostUnavailableError, TooSoonError
 
@@ -58,9 +58,7 @@ async def test_hostile_host_stops_no_other(
     objects, timers = list[int](), list[int]()
     answers, alone, beside = 0, list[float](), list[float]()
     for drips, starts in ((0, alone), (6, beside)):
-        async with make_gate(adaptive=adaptive, concurrency_per_host=4) as gate:
-            gate.learn(SITE, b"")
-            gate.learn(OTHER, b"")
+        async with gate_that_knows(SITE, OTHER, adaptive=adaptive, concurrency_per_host=4) as gate:
             began_at = now()
             for day in range(3 * len(DRIPS) + 1):
                 await sleep_until(began_at + 1.2 * DAY * day)
@@ -87,8 +85,7 @@ async def test_host_without_limits_is_visited_as_if_nothing_were_learned(slots: 
     starts = list[list[float]]()
     for adaptive in (False, True):
         chance = random.Random(11)
-        async with make_gate(adaptive=adaptive, concurrency_per_host=slots, delay=0.3) as gate:
-            gate.learn(SITE, b"")
+        async with gate_that_knows(SITE, adaptive=adaptive, concurrency_per_host=slots, delay=0.3) as gate:
             began_at, found = now(), list[float]()
 
             async def crawl(

@@ -7,7 +7,19 @@ import dataclasses
 import math
 import pickle
 
-from tests.paced import OTHER, PAGE, REFUSED, SECURE, SITE, asks, make_gate, refusal, scripted, visit
+from tests.paced import (
+    OTHER,
+    PAGE,
+    REFUSED,
+    SECURE,
+    SITE,
+    asks,
+    gate_that_knows,
+    make_gate,
+    refusal,
+    scripted,
+    visit,
+)
 from tests.waiting import settle
 
 from robotgate import DisallowedError, GateStats, HostUnavailableError, MemoryStore, TooSoonError
@@ -59,9 +71,7 @@ async def test_turns_and_bytes_are_counted() -> None:
 
 async def test_hosts_are_counted_by_state() -> None:
     """Two origins of a host that is blocked, one host that cannot be reached, one that the operator blocked."""
-    async with make_gate(give_up_after=0.0) as gate:
-        for url in (PAGE, SECURE, OTHER):
-            gate.learn(url, b"")
+    async with gate_that_knows(PAGE, SECURE, OTHER, give_up_after=0.0) as gate:
         await gate.allowed("http://c.example/")
         await visit(gate, PAGE, status=429)
         await visit(gate, OTHER, error=REFUSED)

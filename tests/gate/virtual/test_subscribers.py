@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.paced import SITE, kinds, listen, make_gate, visit
+from tests.paced import SITE, gate_that_knows, kinds, listen, make_gate, visit
 
 from robotgate.events import Event, TurnBegan
 
@@ -22,8 +22,7 @@ async def test_subscribing_before_the_gate_is_open() -> None:
 async def test_subscriber_may_use_the_gate() -> None:
     """What it starts is no part of the turn it heard of."""
     started: list[asyncio.Task[float]] = []
-    async with make_gate() as gate:
-        gate.learn(SITE, b"")
+    async with gate_that_knows(SITE) as gate:
 
         def follow(event: Event) -> None:
             if isinstance(event, TurnBegan) and len(started) < 3:
