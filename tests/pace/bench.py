@@ -89,12 +89,7 @@ class Bench:
         self.starts: list[tuple[float, str]] = []
 
     def origin(
-        self,
-        name: str = HOST,
-        *,
-        port: int = 80,
-        lease: Lease | None = None,
-        **given: Unpack[HostOptions],
+        self, name: str = HOST, *, port: int = 80, lease: Lease | None = None, **given: Unpack[HostOptions]
     ) -> PacedOrigin:
         """An origin, paced with all others of the same host.
 

@@ -348,9 +348,7 @@ def test_second_leave_changes_nothing() -> None:
     assert item.state == state
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(50), pytest.param(range(50, 400), marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.parametrize("seeds", [range(50), pytest.param(range(50, 400), marks=pytest.mark.slow)], ids=str)
 def test_long_lives(seeds: range) -> None:
     """The same over hundreds of steps, of which most go well: Hypothesis rarely gets as far."""
     for seed in seeds:

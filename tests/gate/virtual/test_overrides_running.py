@@ -9,12 +9,7 @@ import pytest
 from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, refusal, scripted, visit, visits
 from tests.waiting import settle
 
-from robotgate import (
-    DisallowedError,
-    HostOverride,
-    Reason,
-    StatusPolicy,
-)
+from robotgate import DisallowedError, HostOverride, Reason, StatusPolicy
 from robotgate.sites import Answer
 
 HOST = "a.example"
