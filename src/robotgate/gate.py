@@ -101,21 +101,16 @@ class RobotGate:
     """
 
     def __init__(self, agent: str, *, contact: str, **options: Unpack[GateOptions]) -> None:
-        options = completed(options)
-        session, max_wait = options["session"], options["max_wait"]
+        options = self._options = completed(options)
         compiler = COMPILERS[options["dialect"]]
         if options["purposes"] or options["tdmrep"]:
             from robotgate.preferences.robots import compiler_for  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
             compiler = compiler_for(options["purposes"], compiler)
-        self._purposes, self._tdmrep = frozenset(options["purposes"]), options["tdmrep"]
+            # A copy: the caller's may change until the gate is opened.
+            options["purposes"] = frozenset(options["purposes"])
         self._identity = identify(agent, contact=contact, token=options["token"], signer=options["signer"])
-        self._session = session
-        self._fetcher = options["fetcher"]
-        concurrency, robots_concurrency = options["concurrency"], options["robots_concurrency"]
-        self._concurrency = concurrency + robots_concurrency
-        self._max_bytes = options["max_bytes"]
-        self._max_wait = max_wait
+        self._max_wait = options["max_wait"]
         clock, store = options["clock"], options["store"]
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
         self._ticks, self._epoch = ticks_of(self._clock)
@@ -123,12 +118,13 @@ class RobotGate:
         if isinstance(store, str | os.PathLike):
             store = self._own_store = open_store(store, clock=self._clock)
         per_host = Overrides(host_options(options), options["overrides"])
+        session = options["session"]
         connector = None if session is None else session.connector
         limit = (0 if connector is None else connector.limit) or sys.maxsize
-        pages = Permits(min(concurrency, limit))
-        left = limit - concurrency
+        pages = Permits(min(options["concurrency"], limit))
+        left = limit - options["concurrency"]
         # Shared where the connector cannot serve both at once.
-        robots = pages if left <= 0 else Permits(min(robots_concurrency, left))
+        robots = pages if left <= 0 else Permits(min(options["robots_concurrency"], left))
         quotas = limits([options["total_rate"]])
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(
@@ -155,7 +151,7 @@ class RobotGate:
         )
         self._sites = self._cache.sites
         self._turns = Turns(identity=self._identity, cache=self._cache, scheduler=scheduler, events=events)
-        self._middleware = GateMiddleware(self._identity, self._turns, max_wait=max_wait)
+        self._middleware = GateMiddleware(self._identity, self._turns, max_wait=self._max_wait)
         self._threadsafe = ThreadsafeGate(self, self._turns)
         self._ready: WeakSet[Lines] = WeakSet()
         self._why_closed = _NOT_OPEN
@@ -181,11 +177,12 @@ class RobotGate:
             if self._own_store is not None:
                 stack.push_async_callback(self._own_store.aclose)
                 await self._own_store.open()
-            session = self._session
+            options, session = self._options, self._options["session"]
             if session is None:
+                threads = options["concurrency"] + options["robots_concurrency"]
                 connector = BudgetedConnector(
                     idle_limit(),
-                    resolver=ThreadPerNameResolver(max_threads=self._concurrency),
+                    resolver=ThreadPerNameResolver(max_threads=threads),
                     allow_private_addresses=self._cache.allow_private_addresses,
                 )
                 session = aiohttp.ClientSession(
@@ -208,19 +205,19 @@ class RobotGate:
                 stack.push_async_callback(robots_session.close)
             stack.push_async_callback(self._persistence.aclose)
             await self._persistence.open(self._cache.hear_block)
-            self._cache.open(self._fetcher or AiohttpFetcher(robots_session))
+            self._cache.open(options["fetcher"] or AiohttpFetcher(robots_session))
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         check: ResponseCheck | None = None
-        if self._purposes or self._tdmrep:
+        if options["purposes"] or options["tdmrep"]:
             from robotgate.client.purposes import PurposeCheck  # noqa: PLC0415  # As in `__init__`.
 
-            check = PurposeCheck(self._purposes, tdmrep=self._tdmrep, cache=self._cache)
+            check = PurposeCheck(options["purposes"], tdmrep=options["tdmrep"], cache=self._cache)
         self._pages = PageFetcher(
             session,
             middleware=self._middleware,
             turns=self._turns,
-            max_bytes=self._max_bytes,
+            max_bytes=options["max_bytes"],
             check=check,
         )
         self._turns.is_open = True
@@ -392,15 +389,7 @@ class RobotGate:
         def fetch(sitemap: str) -> PageFetch:
             options: RequestOptions = {"headers": HEADERS, "auto_decompress": False}
             request = PageRequest(
-                sitemap,
-                "GET",
-                options,
-                None,
-                allow_redirects=True,
-                max_redirects=MAX_PAGE_REDIRECTS,
-                priority=priority,
-                max_wait=patience,
-                is_page=False,
+                sitemap, "GET", options, priority=priority, max_wait=patience, is_page=False
             )
             return PageFetch(self._check_open(), request)
 

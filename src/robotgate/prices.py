@@ -14,6 +14,8 @@ from base64 import b64decode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from multidict import CIMultiDict
+
 from robotgate.urls import read_links
 
 if TYPE_CHECKING:
@@ -75,13 +77,11 @@ def parse_price(status: int, headers: Mapping[str, str]) -> Price | None:
     """
     if status != PAYMENT_REQUIRED:
         return None
-    lines: dict[str, list[str]] = {}
-    for name, value in headers.items():
-        lines.setdefault(name.lower(), []).append(value)
+    lines = CIMultiDict(headers)
     found = None
-    if len(named := lines.get("crawler-price", [])) == 1:
+    if len(named := lines.getall("crawler-price", [])) == 1:
         found = _of_crawler_price(named[0])
-    if found is None and len(offers := lines.get("payment-required", [])) == 1:
+    if found is None and len(offers := lines.getall("payment-required", [])) == 1:
         found = _of_offers(offers[0])
     return found or (Price("rsl") if _names_licence(lines) else _UNKNOWN)
 
@@ -112,10 +112,10 @@ def _of_offers(text: str) -> Price | None:
     return None
 
 
-def _names_licence(lines: Mapping[str, list[str]]) -> bool:
+def _names_licence(lines: CIMultiDict[str]) -> bool:
     """Whether an RSL licence is asked for, or linked to (RSL 1.0)."""
-    asked = {line.partition(" ")[0].lower() for line in lines.get("www-authenticate", ())}
-    links = [dict(link[1]) for line in lines.get("link", ()) for link in read_links(line[:MAX_LINK])]
+    asked = {line.partition(" ")[0].lower() for line in lines.getall("WWW-Authenticate", ())}
+    links = [dict(link[1]) for line in lines.getall("Link", ()) for link in read_links(line[:MAX_LINK])]
     return "license" in asked or any(
         "license" in link.get("rel", "").lower().split() and link.get("type", "").lower() == _RSL_TYPE
         for link in links

@@ -187,19 +187,17 @@ class ThreadTurn:
         body: bytes = b"",
     ) -> None:
         """Report what came of the request: `Turn.report`."""
-
-        async def report() -> None:
-            self._turn.report(status, headers, bytes, error=error, body=body)
-
-        _result(self.begin(report), self._loop)
+        self._make_report(partial(self._turn.report, status, headers, bytes, error=error, body=body))
 
     def report_unreachable(self, cause: str) -> None:
         """Report that the origin could not be reached: `Turn.report_unreachable`."""
+        self._make_report(partial(self._turn.report_unreachable, cause))
 
-        async def report() -> None:
-            self._turn.report_unreachable(cause)
+    def _make_report(self, report: Callable[[], None]) -> None:
+        async def call() -> None:
+            report()
 
-        _result(self.begin(report), self._loop)
+        _result(self.begin(call), self._loop)
 
     def begin(self, make: Callable[[], Awaitable[T]]) -> Future[T]:
         """Have the task that holds the turn make a call. If it is cancelled, the turn ends as well."""

@@ -65,10 +65,10 @@ class PageRequest:
     url: str | URL
     method: str
     options: RequestOptions
-    max_bytes: int | None
+    max_bytes: int | None = None
     """None: as the gate's."""
-    allow_redirects: bool
-    max_redirects: int
+    allow_redirects: bool = True
+    max_redirects: int = MAX_PAGE_REDIRECTS
     priority: int = 0
     max_wait: float | None = None
     retries: int = 0

@@ -151,7 +151,6 @@ async def _response_of(url: str, pages: PageFetcher, options: RequestOptions) ->
         "GET",
         options,
         MAX_TDMREP_BYTES,
-        allow_redirects=True,
         max_redirects=MAX_REDIRECTS,
         priority=_PRIORITY,
         is_page=False,

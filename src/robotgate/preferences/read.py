@@ -52,10 +52,7 @@ _READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
     "link": (Standard.LICENSE_LINK, lambda value, *_: read_licence_links(value)),
     "tdm-reservation": (Standard.TDMREP, lambda value, *_: [read_reservation(value)]),
     "tdm-policy": (Standard.TDMREP, lambda value, *_: [Reading(reference=value)]),
-    "x-robots-tag": (
-        Standard.ROBOTS_RULES,
-        lambda value, token, now: read_robots_rules(value, token, now=now),
-    ),
+    "x-robots-tag": (Standard.ROBOTS_RULES, read_robots_rules),
     "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
 }
 """By the name of the header field."""
@@ -204,14 +201,13 @@ class _PageReader(HTMLParser):
         self._is_rsl = self._is_rsl and tag != "script"
 
     def _read_meta(self, name: str, content: str) -> None:
-        key, standard = name.lower(), Standard.TDMREP
-        if key == "tdm-reservation":
-            readings = [read_reservation(content)]
-        elif key == "tdm-policy":
-            readings = [Reading(reference=content)]
+        key = name.lower()
+        if key in ("tdm-reservation", "tdm-policy"):
+            standard, read = _READERS[key]
+            readings = read(content, self._token, self._now)
         elif key == "robots" or (self._token is not None and key and names(key, self._token)):
             standard = Standard.ROBOTS_RULES
-            readings = read_robots_rules(content, self._token, now=self._now, has_agents=False)
+            readings = read_robots_rules(content, self._token, self._now, has_agents=False)
         else:
             return
         self.statements += [reading.statement(standard, Source.META, name, content) for reading in readings]

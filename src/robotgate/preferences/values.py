@@ -191,7 +191,7 @@ def read_content_signal(text: str) -> Reading:
     return reading
 
 
-def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: bool = True) -> list[Reading]:
+def read_robots_rules(text: str, token: str | None, now: float, *, has_agents: bool = True) -> list[Reading]:
     """The rules of one X-Robots-Tag field line or one robots meta element; nothing if they are for others.
 
     Args:
