@@ -107,8 +107,8 @@ class RobotGate:
             from robotgate.preferences.robots import compiler_for  # noqa: PLC0415  # Needs an extra; few gates look at the use of pages.
 
             compiler = compiler_for(options["purposes"], compiler)
-            # A copy: the caller's may change until the gate is opened.
-            options["purposes"] = frozenset(options["purposes"])
+        # A copy: the caller's may change until the gate is opened.
+        options["purposes"] = frozenset(options["purposes"])
         self._identity = identify(agent, contact=contact, token=options["token"], signer=options["signer"])
         self._max_wait = options["max_wait"]
         clock, store = options["clock"], options["store"]

@@ -54,23 +54,19 @@ class Doors(Protocol):
 
     def allowed(self, url: str | URL) -> Awaitable[bool]:
         """As `RobotGate.allowed`."""
-        ...
 
     def check(self, url: str | URL) -> Awaitable[Verdict]:
         """As `RobotGate.check`."""
-        ...
 
     def fetch(
         self, url: str | URL, method: str = "GET", **options: Unpack[FetchOptions]
     ) -> Awaitable[Response]:
         """As `RobotGate.fetch`."""
-        ...
 
     def turn(
         self, url: str | URL, *, priority: int = 0, max_wait: float | ByOption | None = BY_OPTION
     ) -> Turn:
         """As `RobotGate.turn`."""
-        ...
 
 
 class ThreadsafeGate:

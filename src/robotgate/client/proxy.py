@@ -140,10 +140,13 @@ def fault_of_error(
     if not is_named:
         return None
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        text = f"answers {error.status} {error.message} in the site's place"
-    else:
-        text = f"fails: {type(error).__name__}: {error}"
-    return f"{named(proxy)} {text}"[:MAX_FAULT]
+        return f"{named(proxy)} answers {error.status} {error.message} in the site's place"[:MAX_FAULT]
+    return failed(proxy, error)
+
+
+def failed(proxy: str | None, error: BaseException) -> str:
+    """How a proxy failed, in words that name it."""
+    return f"{named(proxy)} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
 
 
 def named(proxy: str | None) -> str:

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate.client.middleware import MAX_IDLE_READ, log_unread
-from robotgate.client.proxy import MAX_FAULT, fault_of_answer, named
+from robotgate.client.proxy import failed, fault_of_answer
 from robotgate.client.robots import (
     ASKED_FOR,
     CONNECT_TIMEOUT,
@@ -444,7 +444,7 @@ class _TracedRequest:
         """How a proxy failed, in words that name it, or None if the error does not say that."""
         is_connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         if isinstance(error, httpx.ProxyError) or (is_connecting and self.proxy is not None):
-            return f"{named(self.proxy)} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+            return failed(self.proxy, error)
         return None
 
     def outage(self, error: Exception) -> str | None:

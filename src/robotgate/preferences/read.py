@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Final, TypeAlias
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from robotgate.preferences.tdmrep import TdmRep
 from robotgate.preferences.values import (
+    HEADER_READERS,
     RSL_TYPE,
     Reading,
     is_rsl,
     licence,
-    read_content_signal,
-    read_content_usage,
-    read_licence_links,
-    read_reservation,
     read_robots_rules,
-    read_robots_tag,
     structured_fields,
 )
 from robotgate.rules.grammar import names, product_token
@@ -44,18 +40,6 @@ _NAMING: Final = {f"{_NAMESPACE}{name}": name for name in ("standard", "custom",
 """Elements whose text is a URL: of a shared licence (§3.8), of the publisher's own (§3.9), of terms to read (§3.17)."""
 _PAYMENT: Final = "payment"
 """An element that says what is paid for: its type, and amounts with their currency."""
-_Reader: TypeAlias = "Callable[[str, str | None, float], list[Reading]]"
-"""Reads a value. The other arguments are our product token, in lower case, and the time."""
-_READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
-    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: [read_content_usage(value)]),
-    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: [read_content_signal(value)]),
-    "link": (Standard.LICENSE_LINK, lambda value, *_: read_licence_links(value)),
-    "tdm-reservation": (Standard.TDMREP, lambda value, *_: [read_reservation(value)]),
-    "tdm-policy": (Standard.TDMREP, lambda value, *_: [Reading(reference=value)]),
-    "x-robots-tag": (Standard.ROBOTS_RULES, read_robots_rules),
-    "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
-}
-"""By the name of the header field."""
 _JOINED: Final = frozenset({"content-usage", "robots-tag"})
 """Structured fields, of which all lines are one value (RFC 9651 §4.2)."""
 PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
@@ -123,17 +107,17 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
         key = name.lower()
-        if key not in _READERS:
+        if key not in HEADER_READERS:
             continue
         left -= len(value)
         if left < 0:
             problem = f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
             beyond = Reading(broken=[problem])
-            found.append(beyond.statement(_READERS[key][0], Source.HEADER, name, value))
+            found.append(beyond.statement(HEADER_READERS[key][0], Source.HEADER, name, value))
             break
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
-        standard, read = _READERS[key]
+        standard, read = HEADER_READERS[key]
         joined = [(lines[0][0], ", ".join(value for _, value in lines))]
         for name, value in joined if key in _JOINED else lines:
             readings = read(value, token, now)
@@ -203,7 +187,7 @@ class _PageReader(HTMLParser):
     def _read_meta(self, name: str, content: str) -> None:
         key = name.lower()
         if key in ("tdm-reservation", "tdm-policy"):
-            standard, read = _READERS[key]
+            standard, read = HEADER_READERS[key]
             readings = read(content, self._token, self._now)
         elif key == "robots" or (self._token is not None and key and names(key, self._token)):
             standard = Standard.ROBOTS_RULES

@@ -18,7 +18,7 @@ from robotgate.statements import Preference, Purpose, Standard, Statement, combi
 from robotgate.urls import LINK, read_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from robotgate.statements import Source
@@ -302,3 +302,17 @@ def _parts(text: str) -> Iterator[str]:
 def _shown(words: str) -> str:
     """Words as they are kept: bounded, and on one line."""
     return printable(words[:MAX_WORDS])
+
+
+Reader: TypeAlias = "Callable[[str, str | None, float], list[Reading]]"
+"""Reads a value. The other arguments are our product token, in lower case, and the time."""
+HEADER_READERS: Final[Mapping[str, tuple[Standard, Reader]]] = {
+    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: [read_content_usage(value)]),
+    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: [read_content_signal(value)]),
+    "link": (Standard.LICENSE_LINK, lambda value, *_: read_licence_links(value)),
+    "tdm-reservation": (Standard.TDMREP, lambda value, *_: [read_reservation(value)]),
+    "tdm-policy": (Standard.TDMREP, lambda value, *_: [Reading(reference=value)]),
+    "x-robots-tag": (Standard.ROBOTS_RULES, read_robots_rules),
+    "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
+}
+"""By the name of the header field."""

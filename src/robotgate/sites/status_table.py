@@ -22,8 +22,6 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NOT_MODIFIED: Final = 304
 PROXY_ASKS: Final = 407
 """Only a proxy answers this, for itself (RFC 9110 §15.5.8)."""
-NOT_OF_THE_FILE: Final = frozenset({408, 421, 425})
-"""Answers about the request or its connection (RFC 9110 §15.5.9, §15.5.20; RFC 8470 §5.2)."""
 
 MAX_REDIRECTS: Final = 5
 """RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
@@ -134,22 +132,23 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
 )
 
 
+_BY_STATUS: Final = {
+    **dict.fromkeys((401, 403), Outcome.FORBIDDEN),
+    **dict.fromkeys((404, 410), Outcome.MISSING),
+    PROXY_ASKS: Outcome.PROXY,
+    # 429, and answers about the request or its connection (RFC 9110 §15.5.9, §15.5.20; RFC 8470 §5.2).
+    **dict.fromkeys((408, 421, 425, 429), Outcome.FAILURE),
+}
+_BY_CLASS: Final = {2: Outcome.SUCCESS, 3: Outcome.LOST, 4: Outcome.OTHER_CLIENT_ERROR}
+"""Of all other statuses, by their first digit."""
+
+
 def outcome_of(status: int, *, is_conditional: bool = False) -> Outcome:
     """The row of the table for the status of an answer that is not followed any further.
 
     Args:
         is_conditional: whether the request named our copy: a 304 then stands for that copy, sent again.
     """
-    if 200 <= status <= 299 or (status == NOT_MODIFIED and is_conditional):
+    if status == NOT_MODIFIED and is_conditional:
         return Outcome.SUCCESS
-    if status in (401, 403):
-        return Outcome.FORBIDDEN
-    if status in (404, 410):
-        return Outcome.MISSING
-    if status == PROXY_ASKS:
-        return Outcome.PROXY
-    if 300 <= status <= 399:
-        return Outcome.LOST
-    if 400 <= status <= 499 and status != 429 and status not in NOT_OF_THE_FILE:
-        return Outcome.OTHER_CLIENT_ERROR
-    return Outcome.FAILURE
+    return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100, Outcome.FAILURE)

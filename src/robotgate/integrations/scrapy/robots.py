@@ -17,7 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser as ScrapyRobotParser
 from scrapy.utils.python import to_unicode
 
-from robotgate.client.proxy import MAX_FAULT, fault_of_error, named
+from robotgate.client.proxy import failed, fault_of_error
 from robotgate.client.robots import (
     ASKED_FOR,
     BoundedBody,
@@ -170,7 +170,7 @@ def scrapy_fault_of(error: BaseException, request: Request) -> str | None:
         return None
     names = {kind.__name__ for kind in type(error).__mro__}
     if "TunnelError" in names or any(kinds & names for cause, kinds in OUTAGES.items() if cause != NO_ANSWER):
-        return f"{named(proxy)} fails: {type(error).__name__}: {error}"[:MAX_FAULT]
+        return failed(proxy, error)
     return fault_of_error(error, host=None, proxy=proxy)
 
 
