@@ -95,6 +95,8 @@ class Web:
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
+        self.names: list[str | None] = []
+        """The names that were asked for in the handshakes of TLS (RFC 6066 §3)."""
         self.port = 0
         self.tls_port = 0
         self._handlers: dict[str, Handler] = {}
@@ -106,7 +108,9 @@ class Web:
         server = web.Server(self._answer, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
-        for tls in (None, _context(key_file)):
+        context = _context(key_file)
+        context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+        for tls in (None, context):
             await web.TCPSite(self._runner, LOOPBACK, 0, backlog=1024, ssl_context=tls).start()
         self.port, self.tls_port = (int(address[1]) for address in self._runner.addresses)
 

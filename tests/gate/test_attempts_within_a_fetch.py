@@ -12,7 +12,7 @@ from tests.gate.crawlers import GATED, gate_within, text
 from tests.gate.servers import DELAY, NEXT, PAGE, ROBOTS, silent
 from tests.waiting import settle
 
-from robotgate import HostUnavailableError, RobotGate, TooSoonError
+from robotgate import HostUnavailableError, TooSoonError
 from robotgate.events import HostBlocked, TurnEnded
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ async def test_block_of_a_first_attempt_is_waited_out(web: Web) -> None:
     async with gate_within(web, once_more, GATED, delay=DELAY) as gate:
         blocks: asyncio.Queue[Event] = asyncio.Queue()
         gate.subscribe(blocks.put_nowait, HostBlocked)
-        fetch = asyncio.create_task(_status(gate, PAGE))
+        fetch = asyncio.ensure_future(gate.fetch(PAGE))
         async with asyncio.timeout(60):
             await blocks.get()
         with pytest.raises(TooSoonError) as caught:
             await gate.fetch(NEXT, max_wait=0)
         assert 0 < caught.value.retry_after <= 1.5
-        assert await fetch == 200
+        assert (await fetch).status == 200
         assert blocks.empty()
     assert web.urls == [ROBOTS, PAGE, PAGE]
     assert web.gaps("site.example")[-1] >= 1
@@ -141,7 +141,3 @@ async def test_task_that_outlives_the_fetch_takes_turns_of_its_own(web: Web) -> 
         assert await tasks[0] == 200
         assert (gate.host(PAGE).open_turns, gate.host(PAGE).visits) == (0, 3)
     assert min(web.gaps("site.example")) >= DELAY
-
-
-async def _status(gate: RobotGate, url: str) -> int:
-    return (await gate.fetch(url)).status

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web as aioweb
 from tests.failing import FailingStore
 from tests.gate.crawlers import crawler, text
-from tests.gate.servers import DELAY, LARGE, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up
+from tests.gate.servers import DELAY, LARGE, OTHER, PAGE, PRIVATE, ROBOTS, RULES, hang_up
 from tests.waiting import until
 
 from robotgate import DisallowedError, RobotGate, StoreError
@@ -17,7 +17,6 @@ from robotgate import DisallowedError, RobotGate, StoreError
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
-    from yarl import URL
 
     from robotgate.client.attempt import RequestOptions
 
@@ -61,50 +60,6 @@ async def test_fetch_that_is_given_the_gates_middleware_takes_one_turn(web: Web,
     assert (await gate.fetch(PAGE, middlewares=[gate.middleware])).status == 200
     assert gate.host(PAGE).visits == 2
     assert web.urls == [ROBOTS, PAGE]
-
-
-async def test_turn_sees_nothing_of_what_its_client_does(
-    web: Web, gate: RobotGate, session: aiohttp.ClientSession
-) -> None:
-    """A client that follows redirects goes where the gate did not let it; one that asks for a turn is stopped there."""
-    web.serve(ROBOTS, RULES)
-    web.redirect(PAGE, "/private")
-    async with gate.turn(PAGE) as turn, session.get(turn.url, headers=turn.headers()) as response:
-        assert str(response.url) == PRIVATE
-    assert (gate.host(PAGE).visits, len(web.visits)) == (2, 3)
-    with pytest.raises(DisallowedError):
-        await gate.turn(f"{SITE}{response.history[0].headers['Location']}").__aenter__()
-
-
-@pytest.mark.filterwarnings("ignore:Inheritance class .* is discouraged:DeprecationWarning")
-@pytest.mark.parametrize(("door", "turns"), [("session", 3), ("middleware", 1)])
-async def test_page_from_a_cache_takes_a_turn_where_the_session_is_the_gates(
-    web: Web, open_gate: OpenGate, door: str, turns: int
-) -> None:
-    """The gate asks the session after the wait; its middleware is asked only for what is sent."""
-    kept: dict[str, aiohttp.ClientResponse] = {}
-
-    class Caching(aiohttp.ClientSession):
-        """Keeps every page, as the session of aiohttp-client-cache does."""
-
-        async def _request(self, method: str, str_or_url: str | URL, **_: object) -> aiohttp.ClientResponse:
-            url = str(str_or_url)
-            if url not in kept:
-                kept[url] = await super()._request(method, str_or_url)
-            return kept[url]
-
-    if door == "session":
-        async with Caching(connector=web.connector()) as session:
-            gate = await open_gate(session=session, delay=DELAY)
-            for _ in range(3):
-                await gate.fetch(PAGE)
-    else:
-        gate = await open_gate(delay=DELAY)
-        async with Caching(connector=web.connector(), middlewares=[gate.middleware]) as session:
-            for _ in range(3):
-                await (await session.get(PAGE)).read()
-    assert web.urls == [ROBOTS, PAGE]
-    assert gate.host(PAGE).visits == 1 + turns
 
 
 @pytest.mark.parametrize(("door", "body"), [("fetch", SMALL), ("stream", LARGE), ("middleware", LARGE)])

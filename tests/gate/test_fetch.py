@@ -159,16 +159,6 @@ async def test_hop_to_an_unreachable_host_is_refused(web: Web, gate: RobotGate) 
     assert served_pages(web) == [f"GET {PAGE}"]
 
 
-async def test_circle_ends(web: Web, gate: RobotGate) -> None:
-    """After the redirects that the option allows."""
-    web.redirect(PAGE, PAGE)
-    with pytest.raises(aiohttp.TooManyRedirects) as caught:
-        await gate.fetch(PAGE)
-    assert web.count(PAGE) == 11
-    assert len(caught.value.history) == 11
-    assert gate.host(PAGE).open_turns == 0
-
-
 async def test_redirects_are_left_alone_if_asked(web: Web, gate: RobotGate) -> None:
     """`allow_redirects=False` gives the redirect itself."""
     web.redirect(PAGE, f"{OTHER}/page", body=b"moved")
@@ -404,13 +394,6 @@ async def test_params_are_judged_as_sent(web: Web, gate: RobotGate) -> None:
         with pytest.raises(DisallowedError):
             await gate.fetch(PAGE, params=params)
     assert web.urls == [ROBOTS]
-
-
-async def test_params_are_sent_once(web: Web, gate: RobotGate) -> None:
-    """To the first hop, beside the query that the URL has already."""
-    web.redirect(PAGE, "/there?z=1")
-    await gate.fetch(f"{PAGE}?a=1", params={"b": "x y"})
-    assert served_pages(web) == [f"GET {PAGE}?a=1&b=x+y", f"GET {SITE}/there?z=1"]
 
 
 async def test_url_that_is_judged_is_sent(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:

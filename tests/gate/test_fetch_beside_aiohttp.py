@@ -119,7 +119,7 @@ async def test_bodies_as_aiohttp_sends_them(
         (PAGE, {"cookies": {"a": "1"}}),
         ("http://user:secret@site.example/page", {}),
         (PAGE, {"auth": None}),
-        (PAGE, {"params": {"q": "1"}}),
+        (f"{PAGE}?a=1", {"params": {"q": "x y"}}),
         (PAGE, {"skip_auto_headers": ["Accept"]}),
         (PAGE, {"compress": "deflate", "data": b"octets"}),
         (PAGE, {"chunked": True, "data": b"octets"}),

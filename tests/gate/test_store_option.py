@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -111,25 +110,14 @@ async def test_a_server_that_cannot_be_reached_is_told_on_entering(
     assert asyncio.all_tasks() == tasks
 
 
-def test_without_the_client_for_it_a_server_is_no_store(tmp_path: Path) -> None:
+def test_without_the_client_for_it_a_server_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """What to install is told; a file needs nothing more."""
-    program = """
-import sys
-sys.modules["redis"] = None
-from robotgate import OptionError, RobotGate
-RobotGate("ExampleBot/1.0", contact="bot@example.org", store="cache.db")
-try:
-    RobotGate("ExampleBot/1.0", contact="bot@example.org", store="redis://:s3cret@localhost")
-except OptionError as error:
-    print(error)
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    assert ended.stdout == (
-        "store='redis://localhost': a store in Redis or Valkey needs redis-py:"
-        ' pip install "robotgate[redis]"\n'
-    )
+    for name in [name for name in sys.modules if name.startswith("robotgate.stores.redis")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    RobotGate(AGENT, contact=CONTACT, store="cache.db")
+    with pytest.raises(OptionError, match=r"^store='redis://localhost'.*pip install \"robotgate\[redis\]\""):
+        RobotGate(AGENT, contact=CONTACT, store="redis://:s3cret@localhost")
 
 
 async def test_a_path_that_cannot_be_opened_is_told_on_entering(web: Web, tmp_path: Path) -> None:

@@ -4,64 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from aiohttp import web as aioweb
 from tests.gate.servers import SELF_SIGNED
 
 from robotgate import HostUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.conftest import OpenGate
+    from tests.gate.servers import Web
 
     from robotgate import RobotGate
 
 CERTIFICATE: Final = SELF_SIGNED[SELF_SIGNED.index("-----BEGIN CERTIFICATE") :]
-
-
-@dataclass(slots=True)
-class Secure:
-    """A site with TLS alone. Each answer closes its connection."""
-
-    base: str = ""
-    names: list[str | None] = field(default_factory=list)
-    """The names that were asked for in each handshake (RFC 6066 §3)."""
-    paths: list[str] = field(default_factory=list)
-
-    def note(self, _socket: object, name: str | None, _context: ssl.SSLContext) -> None:
-        """Called by each handshake."""
-        self.names.append(name)
-
-    async def answer(self, request: aioweb.BaseRequest) -> aioweb.StreamResponse:
-        """Answer a request."""
-        self.paths.append(request.path)
-        if request.path == "/moved":
-            return aioweb.Response(
-                status=302, headers={"Location": f"{self.base}/page", "Connection": "close"}
-            )
-        return aioweb.Response(
-            text="[]" if "tdmrep" in request.path else "User-agent: *", headers={"Connection": "close"}
-        )
-
-
-@pytest.fixture
-async def secure(key_file: Path) -> AsyncIterator[Secure]:
-    """A site that no client trusts by itself."""
-    site, context = Secure(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(key_file)
-    context.sni_callback = site.note
-    runner = aioweb.ServerRunner(aioweb.Server(site.answer), shutdown_timeout=0.1)
-    await runner.setup()
-    await aioweb.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    site.base = f"https://127.0.0.1:{runner.addresses[0][1]}"
-    yield site
-    await runner.cleanup()
 
 
 @pytest.fixture
@@ -86,40 +45,50 @@ WAYS: Final[dict[str, Callable[[], ssl.SSLContext | bool | aiohttp.Fingerprint]]
 }
 
 
-async def test_without_it_the_site_cannot_be_reached(secure: Secure, gate: RobotGate) -> None:
+@pytest.fixture
+def site(web: Web) -> str:
+    """A site that no client trusts by itself; each request for a robots.txt has a connection of its own."""
+    site = f"https://127.0.0.1:{web.tls_port}"
+    web.serve(f"{site}/robots.txt", headers={"Connection": "close"})
+    return site
+
+
+async def test_without_it_the_site_cannot_be_reached(web: Web, site: str, gate: RobotGate) -> None:
     """Whoever does not trust the certificate asks for nothing."""
     with pytest.raises(HostUnavailableError):
-        await gate.fetch(f"{secure.base}/page")
-    assert secure.paths == []
+        await gate.fetch(f"{site}/page")
+    assert web.visits == []
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_ssl_of_a_fetch_serves_its_robots_txt(secure: Secure, open_gate: OpenGate, way: str) -> None:
+async def test_ssl_of_a_fetch_serves_its_robots_txt(
+    web: Web, site: str, open_gate: OpenGate, way: str
+) -> None:
     """And its tdmrep.json."""
     gate = await open_gate(session=None, allow_private_addresses=True, tdmrep=True)
-    assert (await gate.fetch(f"{secure.base}/page", ssl=WAYS[way]())).status == 200
-    assert secure.paths == ["/robots.txt", "/.well-known/tdmrep.json", "/page"]
+    assert (await gate.fetch(f"{site}/page", ssl=WAYS[way]())).status == 200
+    assert web.urls == [f"{site}/robots.txt", f"{site}/.well-known/tdmrep.json", f"{site}/page"]
 
 
-async def test_ssl_of_a_fetch_serves_the_site_of_a_redirect(secure: Secure, gate: RobotGate) -> None:
+async def test_ssl_of_a_fetch_serves_the_site_of_a_redirect(web: Web, site: str, gate: RobotGate) -> None:
     """The robots.txt of each hop's site is had as the hop is."""
-    other = Secure(base=secure.base.replace("127.0.0.1", "localhost"))
-    secure.base, start = other.base, f"{secure.base}/moved"
-    assert (await gate.fetch(start, ssl=False)).url == f"{other.base}/page"
-    assert secure.paths == ["/robots.txt", "/moved", "/robots.txt", "/page"]
+    other = site.replace("127.0.0.1", "localhost")
+    web.redirect(f"{site}/moved", f"{other}/page")
+    assert (await gate.fetch(f"{site}/moved", ssl=False)).status == 200
+    assert web.urls == [f"{site}/robots.txt", f"{site}/moved", f"{other}/robots.txt", f"{other}/page"]
 
 
-async def test_ssl_of_a_request_serves_its_robots_txt(secure: Secure, gate: RobotGate) -> None:
+async def test_ssl_of_a_request_serves_its_robots_txt(web: Web, site: str, gate: RobotGate) -> None:
     """Through the middleware: the session's own requests tell how their site is reached."""
     async with (
         aiohttp.ClientSession(middlewares=[gate.middleware]) as session,
-        session.get(f"{secure.base}/page", ssl=trusting()) as response,
+        session.get(f"{site}/page", ssl=trusting()) as response,
     ):
         assert response.status == 200
-    assert secure.paths == ["/robots.txt", "/page"]
+    assert web.urls == [f"{site}/robots.txt", f"{site}/page"]
 
 
-async def test_name_of_a_fetch_is_asked_for_with_its_robots_txt(secure: Secure, gate: RobotGate) -> None:
+async def test_name_of_a_fetch_is_asked_for_with_its_robots_txt(web: Web, site: str, gate: RobotGate) -> None:
     """`server_hostname`, for a site that is reached by an address."""
-    await gate.fetch(f"{secure.base}/page", ssl=trusting(), server_hostname="site.example")
-    assert secure.names == ["site.example"] * 2
+    await gate.fetch(f"{site}/page", ssl=trusting(), server_hostname="site.example")
+    assert web.names == ["site.example"] * 2

@@ -12,7 +12,6 @@ from tests.gate.servers import PAGE, SITE, endless, hang_up, silent
 from robotgate import (
     DisallowedError,
     GateClosedError,
-    HostUnavailableError,
     OptionError,
     ResponseTooLargeError,
     RobotGate,
@@ -123,26 +122,6 @@ async def test_turn_ends_whatever_happens(
             await fetch(turn)
     assert gate.host(PAGE).open_turns == 0
     assert (await gate.fetch(OTHER)).status == 200
-
-
-async def test_answers_reach_the_host(web: Web, open_gate: OpenGate) -> None:
-    """429 blocks it, and several timeouts open its circuit, as if they had been reported."""
-    gate = await open_gate(max_wait=0.0, give_up_after=0.0)
-    web.serve(PAGE, status=429, headers={"Retry-After": "100"})
-    web.handle(OTHER, silent())
-    for url in (PAGE, OTHER):
-        gate.learn(url, b"")
-    async with gate.turn(PAGE) as turn:
-        await turn.fetch()
-    for _ in range(3):
-        assert gate.host(OTHER).unreachable_until_at is None
-        async with gate.turn(OTHER) as turn:
-            with pytest.raises(TimeoutError):
-                await turn.fetch(timeout=SHORT)
-    assert gate.host(PAGE).blocked_until_at is not None
-    assert gate.host(OTHER).unreachable_until_at is not None
-    with pytest.raises(HostUnavailableError):
-        await gate.fetch(OTHER)
 
 
 async def test_turn_is_one_request(web: Web, gate: RobotGate) -> None:
