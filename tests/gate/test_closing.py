@@ -18,7 +18,7 @@ from tests.waiting import settle, until
 from robotgate import GateClosedError, Origin, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Sequence
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
@@ -103,16 +103,10 @@ async def test_closed_gate_opens_no_door(web: Web, open_gate: OpenGate, *, known
 
 async def test_gate_that_is_not_open_says_so() -> None:
     """Whatever it is asked for first, it is not taken for a gate of another event loop."""
-    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
-    doors: list[Callable[[str], object]] = [
-        gate.turn,
-        gate.fetch,
-        gate.wait_time,
-        lambda url: gate.ready([url]),
-    ]
-    for door in doors:
+    gate = RobotGate(AGENT, contact=CONTACT)
+    for door in (*DOORS.values(), lambda gate, url: gate.ready([url])):
         with pytest.raises(GateClosedError, match="open the gate first"):
-            door(PAGE)
+            await outcome(door, gate, PAGE)
 
 
 async def test_closing_twice_is_closing_once(open_gate: OpenGate) -> None:

@@ -161,10 +161,12 @@ class Scheduler:
     def check_loop(self) -> None:
         """Check that the gate's event loop runs here: asyncio's objects wake tasks of their own loop alone.
 
+        A gate that was never opened has none; whoever asks it for something is told that.
+
         Raises:
             EventLoopError: another one does, or none.
         """
-        if _get_running_loop() is not self.loop:
+        if _get_running_loop() is not self.loop and self.loop is not None:
             raise EventLoopError(
                 "this gate was opened in another event loop: open one in each, or use `gate.threadsafe` in threads"
             )
