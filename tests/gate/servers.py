@@ -313,13 +313,15 @@ def silent() -> Handler:
 
 
 def cut_off(
-    body: bytes, *, length: int, status: int = 200, headers: Mapping[str, str] | None = None
+    body: bytes, *, length: int | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Handler:
-    """A body that breaks off: `length` bytes were promised."""
+    """A body that breaks off: `length` bytes were promised, or of chunks a last one."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers=headers)
         response.content_length = length
+        if length is None:
+            response.enable_chunked_encoding()
         await response.prepare(request)
         await response.write(body)
         _transport(request).close()

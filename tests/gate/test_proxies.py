@@ -94,7 +94,9 @@ async def test_proxy_of_one_fetch_serves_its_robots_txt(web: Web, open_gate: Ope
     assert web.urls == [*proxy.asked, PAGE]
 
 
-async def test_proxy_of_one_fetch_serves_what_a_second_attempt_asks_for(web: Web, proxy: Proxy) -> None:
+async def test_proxy_of_one_fetch_serves_what_a_second_attempt_asks_for(
+    web: Web, open_gate: OpenGate, proxy: Proxy
+) -> None:
     """Rules that are out of date by then are asked for by the way of the page as well."""
     clock = LaterClock()
 
@@ -111,11 +113,8 @@ async def test_proxy_of_one_fetch_serves_what_a_second_attempt_asks_for(web: Web
         return response if response.status < 500 else await handler(request)
 
     web.handle(PAGE, answer)
-    async with (
-        crawler(web) as session,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0, clock=clock) as gate,
-    ):
-        assert (await gate.fetch(PAGE, proxy=proxy.url, middlewares=[once_more])).status == 200
+    gate = await open_gate(clock=clock)
+    assert (await gate.fetch(PAGE, proxy=proxy.url, middlewares=[once_more])).status == 200
     assert proxy.asked == [ROBOTS, PAGE, ROBOTS, PAGE]
     assert web.urls == proxy.asked
 
@@ -363,10 +362,9 @@ async def test_what_a_proxy_says_is_not_the_sites(  # noqa: PLR0917  # Fixtures.
     assert gate.stats().origins_known == 0
     await gate.aclose()
     assert web.visits == []
-    async with crawler(web) as session:
-        gate = await open_gate(session=session, store=store, delay=0)
-        with pytest.raises(DisallowedError):
-            await gate.fetch(page)
+    gate = await open_gate(store=store)
+    with pytest.raises(DisallowedError):
+        await gate.fetch(page)
     assert len(web.visits) == 1
 
 
@@ -414,32 +412,27 @@ async def test_known_rules_outlive_a_proxys_407(
 
 
 @pytest.mark.parametrize("page", [PAGE, f"{SECURE}/page"])
-async def test_dead_proxy_closes_no_site(web: Web, open_gate: OpenGate, tmp_path: Path, page: str) -> None:
-    """Whichever way is taken next finds the site as it is, in this run and in the next."""
+async def test_dead_proxy_closes_no_site(web: Web, gate: RobotGate, page: str) -> None:
+    """Whichever way is taken next finds the site as it is."""
     dead = f"http://user:secret@127.0.0.1:{unused_port()}"
-    store = tmp_path / "cache.db"
-    async with crawler(web) as session:
-        gate = await open_gate(session=session, store=store, delay=0)
-        with pytest.raises(ProxyUnavailableError) as caught:
-            await gate.fetch(page, proxy=dead)
-        assert dead.replace("user:secret@", "") in str(caught.value)
-        assert "secret" not in str(caught.value)
-        assert web.visits == []
-        assert (await gate.fetch(page)).status == 200
-        with pytest.raises(ProxyUnavailableError):
-            await gate.fetch(page, proxy=dead)
-        assert gate.host(page).unreachable_until_at is None
-        assert (await gate.fetch(page)).status == 200
+    with pytest.raises(ProxyUnavailableError) as caught:
+        await gate.fetch(page, proxy=dead)
+    assert dead.replace("user:secret@", "") in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert web.visits == []
+    assert (await gate.fetch(page)).status == 200
+    with pytest.raises(ProxyUnavailableError):
+        await gate.fetch(page, proxy=dead)
+    assert gate.host(page).unreachable_until_at is None
+    assert (await gate.fetch(page)).status == 200
 
 
-async def test_page_is_answered_by_its_own_proxy(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+async def test_page_is_answered_by_its_own_proxy(gate: RobotGate, proxy: Proxy) -> None:
     """Of two pages that ask for a robots.txt at once, one has a proxy that is down: the other is fetched."""
     dead = f"http://127.0.0.1:{unused_port()}"
-    async with crawler(web) as session:
-        gate = await open_gate(session=session, delay=0)
-        failed, fetched = await asyncio.gather(
-            gate.fetch(PAGE, proxy=dead), gate.fetch(PAGE, proxy=proxy.url), return_exceptions=True
-        )
+    failed, fetched = await asyncio.gather(
+        gate.fetch(PAGE, proxy=dead), gate.fetch(PAGE, proxy=proxy.url), return_exceptions=True
+    )
     assert isinstance(failed, ProxyUnavailableError)
     assert dead in str(failed)
     assert not isinstance(fetched, BaseException)

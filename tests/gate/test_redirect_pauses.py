@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import httpx
 import pytest
+from tests.gate.crawlers import text
 from tests.integration.test_httpx import ToTheWeb
 
 from robotgate.integrations.httpx import GateTransport
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
 PAUSE: Final = 1.0
-CLIENTS: Final = ("fetch", "stream", "session", "httpx")
+CLIENTS: Final = ("fetch", "stream", "middleware", "httpx")
 
 
 @pytest.mark.parametrize("body", [b"", b"x" * 300_000], ids=["short", "long"])
@@ -32,19 +33,11 @@ async def test_redirect_is_followed_after_its_retry_after(web: Web, open_gate: O
         httpx.AsyncClient(transport=GateTransport(gate, ToTheWeb(web)), follow_redirects=True) as client,
     ):
 
-        async def visit(name: str) -> int:
+        async def visit(name: str) -> str:
             url = f"http://{name}.example/"
-            if name == "httpx":
-                return (await client.get(url)).status_code
-            if name == "fetch":
-                response = await gate.fetch(url)
-                assert response.waited >= PAUSE
-                return response.status
-            async with gate.fetch(url) if name == "stream" else session.get(url) as streamed:
-                await streamed.read()
-                return streamed.status
+            return (await client.get(url)).text if name == "httpx" else await text(gate, url, name, session)
 
-        assert await asyncio.gather(*map(visit, CLIENTS)) == [200] * len(CLIENTS)
+        assert await asyncio.gather(*map(visit, CLIENTS)) == ["a page"] * len(CLIENTS)
     pages = [visit for visit in web.visits if not visit.url.endswith("/robots.txt")]
     for name in CLIENTS:
         told, followed = (visit.began_at for visit in pages if name in visit.url)

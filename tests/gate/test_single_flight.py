@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.failing import FailingStore, LosableStore
+from tests.failing import LosableStore
 from tests.gate.servers import PAGE, PRIVATE, ROBOTS, RULES, Held
 
 from robotgate import AccessResult, HostUnavailableError, Origin, Reason, StoreError
@@ -69,29 +69,18 @@ async def test_failure_is_shared(web: Web, gate: RobotGate) -> None:
     assert web.counts() == {ROBOTS: 1}
 
 
-async def test_failure_of_the_store_is_shared(web: Web, open_gate: OpenGate) -> None:
-    """A failing store is asked once, and all callers get the reason; the next caller asks it again."""
-    store = FailingStore("load_record")
-    gate = await open_gate(store=store)
-    failed = await asyncio.gather(*(gate.allowed(PAGE) for _ in range(100)), return_exceptions=True)
-    assert {type(error) for error in failed} == {StoreError}
-    assert store.calls["load_record"] == 1
-    with pytest.raises(StoreError, match="make room"):
-        await gate.allowed(PAGE)
-    assert store.calls["load_record"] == 2
-    assert web.visits == []
-
-
-async def test_failure_of_the_grant_is_shared(web: Web, open_gate: OpenGate) -> None:
-    """A store that cannot say which process may request a robots.txt: no grant, no request."""
+@pytest.mark.parametrize("question", ["load_record", "obtain"])
+async def test_failure_of_the_store_is_shared(web: Web, open_gate: OpenGate, question: str) -> None:
+    """It is asked once for the record, or for the grant of a request, and all callers get the reason; then anew."""
     store = LosableStore()
     gate = await open_gate(store=store)
     store.lose(StoreError("the server is gone: start it"))
     store.give_up()
-    store.fails.clear()
-    failed = await asyncio.gather(*(gate.allowed(PAGE) for _ in range(100)), return_exceptions=True)
-    assert {type(error) for error in failed} == {StoreError}
-    assert store.calls["obtain"] == 1
+    store.fails &= {question}
+    for asked in (1, 2):
+        failed = await asyncio.gather(*(gate.allowed(PAGE) for _ in range(100)), return_exceptions=True)
+        assert {type(error) for error in failed} == {StoreError}
+        assert store.calls[question] == asked
     assert web.visits == []
 
 

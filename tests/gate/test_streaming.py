@@ -126,6 +126,21 @@ async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> 
     assert (await gate.fetch(NEXT)).status == 200
 
 
+async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate) -> None:
+    """Within the host's own turn its other origin cannot be asked for its rules: an error, not a deadlock."""
+    other = f"{SITE}:8080/page"
+    async with asyncio.timeout(60), gate.turn(PAGE):
+        for ask in (
+            gate.allowed,
+            gate.check,
+            gate.sitemaps,
+            gate.fetch,
+            lambda url: gate.turn(url).__aenter__(),
+        ):
+            with pytest.raises(NestedTurnError):
+                await ask(other)
+
+
 async def test_robots_txt_that_redirects_to_its_askers_host_is_an_error(web: Web, gate: RobotGate) -> None:
     """The wait is the same, though it begins at another host."""
     web.redirect("http://other.example/robots.txt", f"{SITE}/shared.txt")

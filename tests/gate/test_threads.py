@@ -151,7 +151,7 @@ async def test_threads_do_not_wait_for_themselves(open_gate: OpenGate) -> None:
     gate = await open_gate()
     door = gate.threadsafe
 
-    def nested(_: int) -> None:
+    def nested() -> None:
         with door.turn(PAGE) as turn:
             with pytest.raises(NestedTurnError):
                 door.fetch(PAGE)
@@ -163,7 +163,7 @@ async def test_threads_do_not_wait_for_themselves(open_gate: OpenGate) -> None:
             assert turn.url == PAGE
             turn.report(200, {}, 5)
 
-    await in_threads(nested, 1)
+    await asyncio.to_thread(nested)
     assert (await gate.fetch(PAGE)).status == 200
     assert gate.host(PAGE).bytes_read >= 5
 
@@ -178,22 +178,20 @@ async def test_the_gates_own_thread_is_refused(open_gate: OpenGate) -> None:
     assert (await gate.fetch(PAGE)).status == 200
 
 
-async def test_a_reported_outage_and_limits_hold_in_threads(open_gate: OpenGate) -> None:
-    """As in tasks."""
+async def test_patience_of_threads_ends(open_gate: OpenGate) -> None:
+    """As that of tasks, by `max_wait`."""
     gate = await open_gate(delay=30.0)
     gate.learn(PAGE, b"")
     door = gate.threadsafe
 
-    def crawl(_: int) -> None:
+    def crawl() -> None:
         with door.turn(PAGE) as turn:
-            assert turn.waited >= 0.0
             assert turn.verdict.allowed
-        with pytest.raises(TooSoonError):
-            door.fetch(PAGE, max_wait=0)
-        with pytest.raises(TooSoonError), door.turn(PAGE, max_wait=1):
-            pass
+        for call in (lambda: door.fetch(PAGE, max_wait=0), door.turn(PAGE, max_wait=1).__enter__):
+            with pytest.raises(TooSoonError):
+                call()
 
-    await in_threads(crawl, 1)
+    await asyncio.to_thread(crawl)
 
 
 async def test_threads_that_wait_when_the_gate_is_closed(open_gate: OpenGate) -> None:
