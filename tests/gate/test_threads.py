@@ -7,7 +7,6 @@ import ctypes
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
@@ -29,7 +28,6 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FunctionType
 
     from tests.conftest import OpenGate
@@ -99,16 +97,6 @@ async def test_objects_of_the_first_loop_are_refused_in_a_second(open_gate: Open
 # ── gate.threadsafe
 
 
-async def in_threads(call: Callable[[int], object], count: int = 8) -> list[object]:
-    """What so many calls return, each in a thread of a pool."""
-    loop = asyncio.get_running_loop()
-    pool = ThreadPoolExecutor(count)
-    try:
-        return await asyncio.gather(*(loop.run_in_executor(pool, call, number) for number in range(count)))
-    finally:
-        pool.shutdown(wait=False)
-
-
 async def test_requests_in_a_pool_of_threads(web: Web, open_gate: OpenGate) -> None:
     """Another client, in its host's turn: paced at the server, and refused where robots.txt says so."""
     web.serve(f"http://localhost:{web.port}/robots.txt", "User-agent: *\nDisallow: /private")
@@ -124,7 +112,7 @@ async def test_requests_in_a_pool_of_threads(web: Web, open_gate: OpenGate) -> N
             turn.report(response.status_code, response.headers, len(response.content))
             return response.status_code
 
-    assert await in_threads(crawl) == [200] * 8
+    assert await asyncio.gather(*(asyncio.to_thread(crawl, number) for number in range(8))) == [200] * 8
     with pytest.raises(DisallowedError):
         await asyncio.to_thread(door.turn(f"http://localhost:{web.port}/private").__enter__)
     assert len(web.visits) == 9
@@ -137,8 +125,8 @@ async def test_threads_fetch(web: Web, open_gate: OpenGate) -> None:
     web.serve(PAGE, "hello")
     gate = await open_gate()
     door = gate.threadsafe
-    answers = await in_threads(lambda _: door.fetch(PAGE, headers={"Accept": "text/html"}).body)
-    assert answers == [b"hello"] * 8
+    fetches = [asyncio.to_thread(door.fetch, PAGE, headers={"Accept": "text/html"}) for _ in range(8)]
+    assert [page.body for page in await asyncio.gather(*fetches)] == [b"hello"] * 8
     for url, kind in ((f"{SITE}/private", DisallowedError), ("ftp://site.example/", InvalidURLError)):
         with pytest.raises(kind):
             await asyncio.to_thread(door.fetch, url)
@@ -202,13 +190,13 @@ async def test_threads_that_wait_when_the_gate_is_closed(open_gate: OpenGate) ->
     gate.block("site.example", time.time() + 200)
     ends: list[object] = []
 
-    def wait(_: int) -> None:
+    def wait() -> None:
         try:
             door.fetch(PAGE)
         except GateClosedError as error:
             ends.append(error)
 
-    threads = asyncio.ensure_future(in_threads(wait, 3))
+    threads = asyncio.gather(*(asyncio.to_thread(wait) for _ in range(3)))
     await until(lambda: gate.host(PAGE).waiting == 3)
     await gate.aclose()
     await threads
