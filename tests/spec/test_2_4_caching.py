@@ -1,4 +1,4 @@
-"""RFC 9309 §2.4: for how long a robots.txt is kept."""
+"""RFC 9309 §2.4: for how long a robots.txt is kept. That a server may use cache control (MAY) is RFC 9111."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import product
 from typing import Final
 
 import pytest
+from tests.spec.test_rfc9111 import ORIGIN, URL
 
 from robotgate.options import StatusPolicy
 from robotgate.sites.record import (
@@ -14,19 +15,14 @@ from robotgate.sites.record import (
     FetchResult,
     RobotsRecord,
     Standing,
-    conditions,
     follow,
     settle,
     standing,
 )
 from robotgate.sites.status_table import Outcome, outcome_of
-from robotgate.urls import Origin
 
-ORIGIN: Final = Origin("https", "www.example.com", 443)
-URL: Final = "https://www.example.com/robots.txt"
 BODY: Final = b"User-agent: *\nDisallow: /private\n"
-HOUR: Final = 3600.0
-DAY: Final = 24 * HOUR
+DAY: Final = 24 * 3600.0
 A_YEAR: Final = "max-age=31536000, immutable"
 NEXT_CENTURY: Final = "Fri, 01 Jan 2100 00:00:00 GMT"
 
@@ -73,19 +69,3 @@ def test_unless_the_file_is_unreachable(policy: StatusPolicy) -> None:
         known = failed(known, at=day * DAY)
         assert standing(known, policy, day * DAY)[0] is Standing.STALE_RULES
         assert known.body == BODY
-
-
-def test_a_server_may_use_cache_control() -> None:
-    """Standard cache control, as RFC 9111 has it (MAY): a shorter life than a day is kept."""
-    for answer, life in (
-        (Answer(status=200, cache_control="max-age=7200"), 2 * HOUR),
-        (Answer(status=200, expires="Thu, 01 Jan 1970 03:00:00 GMT"), 3 * HOUR),
-        (Answer(status=200, cache_control="max-age=7200", age="3600"), HOUR),
-    ):
-        assert read(answer).fresh_until_at == life
-
-
-def test_a_cached_version_may_be_confirmed() -> None:
-    """Standard cache control includes asking whether there is another (RFC 9111 §4.3)."""
-    known = read(Answer(status=200, body=BODY, etag='W/"v1"'))
-    assert conditions(known, URL) == {"If-None-Match": 'W/"v1"'}
