@@ -28,8 +28,6 @@ class Proxy:
         self.port = 0
         self.connections = 0
         """How many there have been."""
-        self.open = 0
-        """How many there are."""
         self.is_refusing = False
         """Whether newcomers find the door shut."""
         self.delay = 0.0
@@ -86,7 +84,6 @@ class Proxy:
         self._tasks.add(task)
         self._writers.add(writer)
         self.connections += 1
-        self.open += 1
         try:
             if not self.is_refusing:
                 await self._join(reader, writer)
@@ -94,7 +91,6 @@ class Proxy:
             pass
         finally:
             writer.transport.abort()
-            self.open -= 1
             self._writers.discard(writer)
             self._tasks.discard(task)
 

@@ -1,9 +1,8 @@
-"""docs/pace.md and docs/blocks.md have the names, defaults and figures of the code."""
+"""docs/pace.md and docs/blocks.md have the names and defaults of the code."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import re
 from collections.abc import Mapping
@@ -74,31 +73,3 @@ def test_fields_of_an_origin_are_these() -> None:
     """Besides those of its host."""
     fields = [field.name for field in dataclasses.fields(OriginView)]
     assert named("further field of `OriginView`") == fields[len(dataclasses.fields(HostView)) :]
-
-
-@pytest.mark.parametrize(
-    ("constant", "unit", "page", "words"),
-    [
-        ("pace.host.MIN_BLOCK", 1, "blocks", "then blocks for {:g} s, doubling with each"),
-        ("pace.signals.MAX_PAUSE", 3600, "blocks", "block, at most {:g} h"),
-        ("pace.signals.MAX_PAUSE", 3600, "pace", "in seconds or as a date; at most {:g} h"),
-        ("pace.host.MIN_REPEATED_BLOCK", 1, "blocks", "`Retry-After: 0`, again and again, blocks for {:g} s"),
-        (
-            "pace.state.FORGIVEN_AFTER",
-            60,
-            "blocks",
-            "{:g} minutes after a block the next one is the first again",
-        ),
-        ("pace.state.MIN_OUTAGE", 1, "blocks", "| {:g} s, doubling with each failure"),
-        ("pace.state.MAX_OUTAGE", 3600, "blocks", "doubling with each failure, at most {:g} h"),
-        ("pace.host.MAX_LATENCY_DELAY", 1, "pace", "| `latency_factor` | 0 | {:g} s and `max_delay` |"),
-        ("client.middleware.MAX_IDLE_READ", 1, "sending", "after {:g} s without a byte"),
-    ],
-)
-def test_figures_are_those_of_the_code(constant: str, unit: int, page: str, words: str) -> None:
-    """A figure that is no option is said as it is in the code."""
-    module, _, name = constant.rpartition(".")
-    value: object = getattr(importlib.import_module(f"robotgate.{module}"), name)
-    assert isinstance(value, float)
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    assert words.format(value / unit) in " ".join(text.split())

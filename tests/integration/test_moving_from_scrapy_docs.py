@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final, cast
+from typing import Final
 
 import pytest
 from scrapy.settings import Settings, default_settings
-from scrapy.utils.misc import load_object
 from tests.integration.test_scrapy_settings import WHO, configured
-from tests.test_readme import ROOT, blocks
+from tests.test_readme import ROOT
 
 from robotgate import HostOverride, OptionError
-from robotgate.integrations.scrapy import Addon, RobotParser
 
 PAGE: Final = (ROOT / "docs" / "moving-from-scrapy.md").read_text(encoding="utf-8")
 ROW: Final = re.compile(r"^\| `(?P<setting>[A-Z_]+)` \| (?P<becomes>.*) \|$", re.MULTILINE)
@@ -57,19 +55,3 @@ def test_settings_that_change() -> None:
     assert settings["USER_AGENT"] == WHO["ROBOTGATE_AGENT"]
     with pytest.raises(OptionError, match="robotgate obeys; for hosts of your own give"):
         configured(**WHO, ROBOTSTXT_OBEY=False)
-
-
-def test_settings_of_the_other_page_are_taken() -> None:
-    """The settings that docs/scrapy.md shows alone, for the add-on and for the parser, are accepted."""
-    addon, parser, *_ = (
-        block
-        for block in blocks((ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8"), "python")
-        if "\n\n" not in block
-    )
-    values: dict[str, object] = {}
-    for block in (addon, parser):
-        exec(block, {}, values)
-    _, settings = configured(**{name: values[name] for name in WHO})
-    assert settings["USER_AGENT"] == values["ROBOTGATE_AGENT"]
-    assert [load_object(path) for path in dict(cast("dict[str, int]", values["ADDONS"]))] == [Addon]
-    assert load_object(str(values["ROBOTSTXT_PARSER"])) is RobotParser

@@ -1,16 +1,11 @@
-"""The program of docs/scrapy.md runs, and its tables name the statistics and options that exist."""
+"""The program of docs/scrapy.md runs."""
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import TYPE_CHECKING, Final
 
 from tests.integration.test_scrapy import run
 from tests.test_readme import ROOT, blocks
-
-from robotgate import RobotGate
-from robotgate.integrations.scrapy import addon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,17 +38,3 @@ async def test_program_crawls(web: Web, tmp_path: Path) -> None:
     ], log
     assert "'robotgate/disallowed': 1" in log
     assert "Traceback" not in log
-
-
-def test_statistics_are_these() -> None:
-    """The page names exactly the statistics that the add-on counts."""
-    counted = set(re.findall(r'"(robotgate/\w+)"', inspect.getsource(addon)))
-    assert counted == set(re.findall(r"`(robotgate/\w+)`", PAGE))
-
-
-def test_options_that_the_page_names_can_be_given() -> None:
-    """The options that the page names are options of `RobotGate`."""
-    (row,) = (line for line in PAGE.splitlines() if line.startswith("| `ROBOTGATE_OPTIONS`"))
-    named = set(re.findall(r"`([a-z_]+)`", row))
-    assert len(named) > 5
-    assert named <= inspect.signature(RobotGate).parameters.keys()

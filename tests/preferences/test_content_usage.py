@@ -60,7 +60,6 @@ def test_the_first_examples_of_the_draft() -> None:
     assert header("train-ai=n").ai_train is NO
     for statement in ("train-ai=n", "/ train-ai=n"):
         assert trained(f"User-Agent: *\nAllow: /\nContent-Usage: {statement}", "/any") is NO
-    assert trained(EXAMPLE.decode().replace("Preferences: t", "Preferences: / t"), "/ai-ok/test") is YES
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,6 @@ def test_a_signal_above_all_groups_counts_for_the_file() -> None:
             (),
             ["ai-input is no label"],
         ),
-        # docs.typesafe.ai, novu.co
-        (
-            "User-agent: *\nAllow: /\nContent-Signal: ai-train=yes, search=yes, ai-input=yes\n\nHost: a.example",
-            {"search": "yes", "ai_input": "yes", "ai_train": "yes"},
-            (),
-            [],
-        ),
         # Below a Sitemap line, which ends no group.
         (
             (
@@ -135,19 +128,6 @@ def test_a_signal_above_all_groups_counts_for_the_file() -> None:
             "License: https://rslcollective.org/royalty.xml\n\nUser-agent: *\nDisallow:",
             {},
             ("https://rslcollective.org/royalty.xml",),
-            [],
-        ),
-        # inverse.com
-        (
-            (
-                "User-agent: *\nLicense: https://rslcollective.org/attribution.xml\n"
-                "License: https://api-connect.supertab.co/merchants/systems/urn:stc:merchant:system:1/license.xml"
-            ),
-            {},
-            (
-                "https://rslcollective.org/attribution.xml",
-                "https://api-connect.supertab.co/merchants/systems/urn:stc:merchant:system:1/license.xml",
-            ),
             [],
         ),
         # A forum, with a label of vocab-01; a clinic, with the values of Content-Signal.

@@ -378,10 +378,3 @@ async def test_key_is_in_no_text(web: Web, open_gate: OpenGate, caplog: pytest.L
     for text in (secret.hex(), repr(secret), str(list(secret))):
         assert text.strip("b'") not in shown
     assert key.thumbprint in repr(chosen)
-
-
-def test_signer_has_to_be_one() -> None:
-    """A key or a class is refused as the gate is made."""
-    for given in (KEY, Ed25519Signer, "key.pem"):
-        with pytest.raises(OptionError, match=r"^signer: "):
-            RobotGate(AGENT, contact=CONTACT, signer=given)  # type: ignore[arg-type]
