@@ -103,6 +103,13 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
+def defined_by(program: str, page: str) -> dict[str, object]:
+    """The names that a program of a page defines, which is not run as the main one."""
+    names: dict[str, object] = {"__name__": "a page"}
+    exec(compile(program, page, "exec"), names)
+    return names
+
+
 def printed_by(name: str) -> str:
     """What a program of docs prints."""
     with redirect_stdout(io.StringIO()) as printed:

@@ -52,13 +52,13 @@ CLAIMED: Final[dict[str, dict[str, int]]] = {
     "docs/fleet.md": {"program": 1, "text": 2},
     # By tests/integration/test_httpx_docs.py.
     "docs/httpx.md": {"program": 1, "python": 2},
-    # By tests/test_address_docs.py.
+    # By tests/test_docs_programs.py.
     "docs/private-addresses.md": {"program": 1, "text": 1},
-    # By tests/test_scaling_docs.py.
+    # By tests/test_docs_programs.py.
     "docs/scaling.md": {"program": 1},
     # By tests/integration/test_scrapy_docs.py.
     "docs/scrapy.md": {"program": 1},
-    # By tests/test_store_docs.py, and tests/cli/test_cache_docs.py.
+    # By tests/test_docs_programs.py, and tests/cli/test_cache_docs.py.
     "docs/store.md": {"program": 1, "console": 1},
     # By tests/test_readme.py.
     "docs/testing-your-spider.md": {"python": 4},

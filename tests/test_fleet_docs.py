@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
+from tests.documents import defined_by
 from tests.redis_server import RedisServer
 from tests.stores.redis_parts import COMMANDS
 from tests.test_readme import ROOT, blocks
@@ -32,13 +33,6 @@ OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MU
 DELAY: Final = 0.1
 
 
-def names_of(program: str) -> dict[str, object]:
-    """What a program defines."""
-    names: dict[str, object] = {"__name__": "fleet"}
-    exec(compile(program, "<docs/fleet.md>", "exec"), names)
-    return names
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """One for all tests: a fresh server grants nothing for as long as a lease."""
@@ -48,7 +42,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 def test_each_host_has_one_owner() -> None:
     """Each of two members has some hosts, with all of their pages; together they have all, and none twice."""
-    own = cast("Callable[[str, list[str], list[str]], list[str]]", names_of(BY_OWNER)["own"])
+    own = cast(
+        "Callable[[str, list[str], list[str]], list[str]]", defined_by(BY_OWNER, "docs/fleet.md")["own"]
+    )
     pages = [f"https://{host}.example/{page}" for host in range(20) for page in (1, 2)]
     members = ["one", "two"]
     one, two = (own(member, members, pages) for member in members)
@@ -63,7 +59,7 @@ async def test_a_fleet_is_one_crawler(
     server: RedisServer, web: Web, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two that know nothing of each other ask one robots.txt, and leave the delay between all their requests."""
-    crawl = cast("Crawl", names_of(BY_STORE)["crawl"])
+    crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
     url, origin = server.url.replace("/0", "/2"), f"http://127.0.0.1:{web.port}"
     options: Mapping[str, object] = {"delay": DELAY, "allow_private_addresses": True}
     pages = [f"{origin}/{page}" for page in range(8)]
@@ -89,7 +85,7 @@ def test_options_are_those_of_the_store() -> None:
 @pytest.mark.slow
 async def test_the_user_of_the_acl_can_crawl(server: RedisServer, web: Web) -> None:
     """Two workers, records, grants, listings, blocks: the server refuses nothing, and notes no refusal."""
-    crawl = cast("Crawl", names_of(BY_STORE)["crawl"])
+    crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
     async with Redis(port=server.port) as admin:
         await admin.execute_command(*ACL.split())  # type: ignore[no-untyped-call]
         origin = f"http://127.0.0.1:{web.port}"

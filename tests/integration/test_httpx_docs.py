@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import httpx
 import pytest
+from tests.documents import defined_by
 from tests.gate.network import Proxy
 from tests.test_readme import ROOT, blocks
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Status: TypeAlias = Callable[[RobotGate, str], Coroutine[object, object, tuple[int, object]]]
     Through: TypeAlias = Callable[..., Coroutine[object, object, httpx.Response]]
 
-PROGRAM, *CONTINUED = blocks((ROOT / "docs" / "httpx.md").read_text(encoding="utf-8"), "python")
+PROGRAM: Final = "\n".join(blocks((ROOT / "docs" / "httpx.md").read_text(encoding="utf-8"), "python"))
 ALIASED: Final = """\
 import sys
 import httpx2
@@ -34,14 +35,6 @@ assert httpx is httpx2
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))
 """
-
-
-def names() -> dict[str, object]:
-    """The names that the programs of the page define."""
-    defined: dict[str, object] = {"__name__": "httpx_page"}
-    for program in (PROGRAM, *CONTINUED):
-        exec(compile(program, "<docs/httpx.md>", "exec"), defined)
-    return defined
 
 
 @pytest.fixture
@@ -61,7 +54,7 @@ async def gate(open_gate: OpenGate) -> RobotGate:
 
 async def test_crawler_crawls(site: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The first program visits what it may, follows a redirect, and prints each failure with its kind."""
-    crawl = cast("Crawl", names()["crawl"])
+    crawl = cast("Crawl", defined_by(PROGRAM, "docs/httpx.md")["crawl"])
     urls = [f"{site}/page", f"{site}/moved", f"{site}/private/1", "nonsense"]
     await crawl(urls, delay=0.01, allow_private_addresses=True)
     printed = capsys.readouterr().out.splitlines()
@@ -73,7 +66,7 @@ async def test_crawler_crawls(site: str, capsys: pytest.CaptureFixture[str]) -> 
 
 async def test_refusals_are_responses_on_request(site: str, gate: RobotGate) -> None:
     """The second program of the page gets refusals as responses."""
-    status = cast("Status", names()["status"])
+    status = cast("Status", defined_by(PROGRAM, "docs/httpx.md")["status"])
     assert await status(gate, f"{site}/page") == (200, None)
     code, refusal = await status(gate, f"{site}/private")
     assert code == 403
@@ -82,7 +75,7 @@ async def test_refusals_are_responses_on_request(site: str, gate: RobotGate) -> 
 
 async def test_proxy_serves_robots_txt_too(web: Web, site: str) -> None:
     """The third program of the page sends robots.txt and the page through its proxy, and nothing else."""
-    through = cast("Through", names()["through"])
+    through = cast("Through", defined_by(PROGRAM, "docs/httpx.md")["through"])
     proxy = Proxy(web)
     await proxy.open()
     response = await through(proxy.url, f"{site}/page", delay=0.01, allow_private_addresses=True)

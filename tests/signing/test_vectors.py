@@ -9,15 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from http_message_signatures import HTTPMessageVerifier, InvalidSignature
+from http_message_signatures import InvalidSignature
 from multidict import CIMultiDict
 from tests.signing.verifier import (
     RFC_PRIVATE,
     RFC_PUBLIC,
     RFC_THUMBPRINT,
-    Answer,
     Ed25519ByNaCl,
-    Keys,
     Request,
     Verifier,
 )
@@ -115,29 +113,6 @@ def test_vector_of_the_directory_is_reproduced() -> None:
         "binding=:l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/UMkBxsigzChM1Gpz7gOVBg==:"
     )
     assert sent["Content-Type"] == "application/http-message-signatures-directory+json"
-
-
-@pytest.mark.parametrize("form", AgentForm)
-def test_directory_is_verified_for_its_own_host_only(form: AgentForm) -> None:
-    """A copy of the directory at another host proves nothing there. Both keys of a rotation sign."""
-    keys = (KEY, SigningKey.generate())
-    directory = Directory(keys, "https://bot.example", form)
-    headers = CIMultiDict(directory.headers(time.time()))
-    known = {key.thumbprint: base64.urlsafe_b64decode(key.x + "=") for key in keys}
-    verifier = HTTPMessageVerifier(signature_algorithm=Ed25519ByNaCl, key_resolver=Keys(known))
-
-    def verify(host: str) -> set[object]:
-        request = Request(
-            "GET", f"https://{host}/.well-known/http-message-signatures-directory", CIMultiDict()
-        )
-        body = None if form is LEGACY else directory.body
-        tag = "http-message-signatures-directory"
-        results = verifier.verify(Answer(request, 200, headers), expect_tag=tag, body=body)
-        return {each.parameters["keyid"] for each in results}
-
-    assert verify("bot.example") == set(known)
-    with pytest.raises(InvalidSignature):
-        verify("thief.example")
 
 
 def test_all_lines_of_a_header_are_covered() -> None:

@@ -87,7 +87,6 @@ class Verified:
 
     key_id: str
     agent: str | None
-    nonce: str | None
     created: int
     expires: int
     components: frozenset[str]
@@ -106,7 +105,7 @@ class Verifier:
     form: AgentForm = AgentForm.LEGACY
     nonces: set[str | None] = field(default_factory=set)
 
-    def check(self, request: Request, body: bytes | None = None) -> Verified:
+    def check(self, request: Request) -> Verified:
         """The verified request.
 
         Raises:
@@ -116,7 +115,7 @@ class Verifier:
             if len(request.headers.getall(name, ())) != 1:
                 raise InvalidSignature(f"there is not one {name}")
         verifier = HTTPMessageVerifier(signature_algorithm=Ed25519ByNaCl, key_resolver=Keys(self.keys))
-        (found,) = verifier.verify(request, expect_tag=TAG, max_age=dt.timedelta(days=1), body=body)
+        (found,) = verifier.verify(request, expect_tag=TAG, max_age=dt.timedelta(days=1))
         covered = frozenset(found.covered_components)
         if not covered & {'"@authority"', '"@target-uri"'}:
             raise InvalidSignature("nothing says where the request goes to")
@@ -128,7 +127,7 @@ class Verifier:
         if found.nonce in self.nonces:
             raise InvalidSignature("the nonce was used before")
         self.nonces.add(found.nonce)
-        return Verified(str(values["keyid"]), agent, found.nonce, created, expires, covered)
+        return Verified(str(values["keyid"]), agent, created, expires, covered)
 
     def check_visits(self, visits: Iterable[Visit]) -> list[Verified]:
         """Check all requests that a web has had; the URLs are what its servers saw."""
