@@ -102,7 +102,7 @@ async def test_workers_share_a_server(server: RedisServer, client: Redis, tmp_pa
     ("store", "complaint"),
     [
         pytest.param("redis://127.0.0.1:1/0", "cannot be reached", marks=pytest.mark.slow),
-        ("postgres://localhost/demo", "give a URL such as redis://"),
+        ("postgres://localhost/demo", "give the path of a file, not a URL"),
     ],
 )
 def test_a_server_that_cannot_be_used_is_reported_first(store: str, complaint: str) -> None:

@@ -78,9 +78,12 @@ async def demo(
     """
     if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
-    if store is not None and os.path.lexists(store):  # noqa: ASYNC240 - nothing else runs yet
-        # A robots.txt in it would not be requested again, which the report would call a fault.
-        raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
+    if store is not None:
+        if os.path.lexists(store):  # noqa: ASYNC240 - nothing else runs yet
+            # A robots.txt in it would not be requested again, which the report would call a fault.
+            raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
+        # What is no store is reported before anything starts.
+        common.stated_store(store)
     if is_list and not serve:
         urls = [site.url(page.path) for site in EXAMPLES for page in site.pages]
         click.echo("\n".join([*urls, *draw_plan(seed, pages).urls]))

@@ -64,7 +64,11 @@ async def lint(*, sources: tuple[str, ...], as_json: bool, ignored: tuple[str, .
             screen.print()
         if isinstance(body, str):
             status = 2
-            _show_problem(screen, source, body, as_json=as_json)
+            if as_json:
+                output.row({"source": source, "problem": body})
+            else:
+                screen.paragraph((source, "bold"))
+                screen.paragraph(("not read", "magenta"), f"  {body}", indent=2)
             continue
         found = lint_body(body, source if source in urls else None)
         findings = [each for each in found if each.code.value not in ignored]
@@ -103,15 +107,6 @@ async def _read_sites(gate: RobotGate, urls: Iterable[str]) -> dict[str, bytes |
         return url, f"{record.robots_url or record.origin.robots_url} cannot be read{status}{cause}"
 
     return dict(await asyncio.gather(*map(read, urls)))
-
-
-def _show_problem(screen: output.Screen, source: str, problem: str, *, as_json: bool) -> None:
-    """Tell why a file could not be read."""
-    if as_json:
-        output.row({"source": source, "problem": problem})
-    else:
-        screen.paragraph((source, "bold"))
-        screen.paragraph(("not read", "magenta"), f"  {problem}", indent=2)
 
 
 def _show(screen: output.Screen, source: str, findings: Sequence[Finding], *, has_infos: bool) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from robotgate import DisallowedError, HostUnavailableError, OptionError, RobotGate, StoreError, TooSoonError
+from robotgate import DisallowedError, HostUnavailableError, RobotGate, StoreError, TooSoonError
 from robotgate.demo import servers
 from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
 
@@ -127,12 +127,10 @@ async def _shared(order: Order, stack: AsyncExitStack) -> Order:
         return replace(order, store=str(Path(stack.enter_context(folder)) / "demo.db"))
     if order.store is None or "://" not in order.store:
         return order
-    try:
-        # redis-py is installed only with the extra.
-        from robotgate.stores.redis import RedisStore  # noqa: PLC0415
-        from robotgate.stores.redis.client import client_of  # noqa: PLC0415
-    except ImportError as error:
-        raise OptionError("--store: Redis needs redis-py: pip install 'robotgate[redis]'") from error
+    # Installed only with the extra.
+    from robotgate.stores.redis import RedisStore  # noqa: PLC0415
+    from robotgate.stores.redis.client import client_of  # noqa: PLC0415
+
     # No other program uses such keys.
     prefix = f"robotgate-demo:{secrets.token_hex(8)}:"
     client = client_of(order.store)
@@ -142,7 +140,7 @@ async def _shared(order: Order, stack: AsyncExitStack) -> Order:
         async for key in client.scan_iter(match=f"{prefix}*"):
             await client.delete(key)
 
-    # A wrong URL, or a server that does not answer, is reported before anything starts.
+    # A server that does not answer is reported before anything starts.
     async with RedisStore(client, prefix=prefix, patience=PATIENCE):
         stack.push_async_callback(delete_keys)
     return replace(order, prefix=prefix)

@@ -41,12 +41,9 @@ _OTHER_FIELDS: Final = {
 }
 """Fields that not all crawlers read."""
 _NOT_LETTERS: Final = re.compile(rb"[^a-z]")
-_FIELD_WITHOUT_COLON: Final = re.compile(
-    rb"(user-agent|disallow|allow|sitemap|crawl-delay)(?![a-z-])", re.IGNORECASE
-)
-_SECOND_FIELD: Final = re.compile(
-    rb"(?:(?<=\s)|(?<=\\[rn]))((?:user-agent|disallow|allow|sitemap|crawl-delay)\s*:.*)", re.IGNORECASE
-)
+_FIELD: Final = rb"(?:user-agent|disallow|allow|sitemap|crawl-delay)"
+_FIELD_WITHOUT_COLON: Final = re.compile(rb"(%b)(?![a-z-])" % _FIELD, re.IGNORECASE)
+_SECOND_FIELD: Final = re.compile(rb"(?:(?<=\s)|(?<=\\[rn]))(%b\s*:.*)" % _FIELD, re.IGNORECASE)
 _PERHAPS_A_FIELD: Final = re.compile(rb"[a-z ._-]{3,20}")
 
 
