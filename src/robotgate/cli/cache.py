@@ -29,7 +29,6 @@ from robotgate.cli.lists import open_input, read_lines
 from robotgate.options import DEFAULTS
 from robotgate.pace.state import merged
 from robotgate.rules.grammar import MAX_BYTES as MAX_ROBOTS_BYTES
-from robotgate.rules.grammar import product_token
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites import HostAccess, Outcome, RobotsRecord
 from robotgate.sites.record import newer, whole_lines
@@ -142,7 +141,7 @@ cache.command_class = common.Command
 @common.store_option
 @common.name_options
 @common.json_option
-async def list_(*, store_path: str | None, agent: str, token: str | None, as_json: bool) -> None:
+async def list_(*, as_json: bool, **_: object) -> None:
     """List the stored sites, and when each may be visited next.
 
     ACCESS is what robots.txt allows --agent: open (everything), controlled (some), excluded (nothing); or unreachable:
@@ -150,8 +149,8 @@ async def list_(*, store_path: str | None, agent: str, token: str | None, as_jso
 
     Exit status: 0, or 2 when the store cannot be read.
     """
-    name, screen, now = product_token(token or agent), output.Screen(), time.time()
-    async with common.existing_store(store_path) as store:
+    name, screen, now = common.crawler_name(), output.Screen(), time.time()
+    async with common.existing_store() as store:
         if not as_json:
             _print_row(screen, *((head, "bold") for head in HEADS))
         async for host, record, state in listed(store):
@@ -167,13 +166,13 @@ async def list_(*, store_path: str | None, agent: str, token: str | None, as_jso
 @host_argument
 @common.store_option
 @common.name_options
-async def show(*, selection: Selection, store_path: str | None, agent: str, token: str | None) -> int:
+async def show(*, selection: Selection, **_: object) -> int:
     """Show everything that is stored about a host.
 
     Exit status: 0, 1 when nothing is stored, or 2 when the store cannot be read.
     """
-    name, screen, now = product_token(token or agent), output.Screen(), time.time()
-    async with common.existing_store(store_path) as store:
+    name, screen, now = common.crawler_name(), output.Screen(), time.time()
+    async with common.existing_store() as store:
         records, states = await selection.found(store)
     if not records and not states:
         return nothing_stored(selection)
@@ -231,7 +230,7 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
 @host_argument
 @common.store_option
 @common.flag("--pace", help="Remove the pace even if the host's wait is not over.")
-async def forget(*, selection: Selection, store_path: str | None, pace: bool) -> int:
+async def forget(*, selection: Selection, pace: bool, **_: object) -> int:
     """Remove what is stored about a host: its robots.txt is fetched again when it is needed.
 
     Its pace is removed too, unless that would let the host be visited earlier than it may be. A crawler that is using
@@ -240,7 +239,7 @@ async def forget(*, selection: Selection, store_path: str | None, pace: bool) ->
     Exit status: 0, 1 when nothing is stored, or 2 when the store cannot be used.
     """
     kept, now = [], time.time()
-    async with common.existing_store(store_path) as store:
+    async with common.existing_store() as store:
         records, states = await selection.found(store)
         origins = [record.origin for record in records]
         removed = [f"the robots.txt of {origin}" for origin in origins if await store.forget_record(origin)]
@@ -269,14 +268,14 @@ async def forget(*, selection: Selection, store_path: str | None, pace: bool) ->
 @click.option(
     "--max-age", default=MAX_AGE, show_default="90 days", help="Remove what is older than so many seconds."
 )
-async def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
+async def prune(*, max_bytes: int, max_age: float, **_: object) -> None:
     """Remove what is old, as a store does by itself from time to time; no wait is cut short.
 
     A server has nothing to prune: every key in it expires by itself.
 
     Exit status: 0, or 2 when the store cannot be used.
     """
-    store = common.existing_store(store_path)
+    store = common.existing_store()
     source_of = click.get_current_context().get_parameter_source
     if isinstance(store, SQLiteStore):
         store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
@@ -295,7 +294,7 @@ async def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> No
 @click.argument("target", metavar="[FILE]", default="-", type=common.OUTPUT_FILE)
 @common.flag("--force", help="Replace FILE if it exists already.")
 @common.store_option
-async def export_(*, target: str, force: bool, store_path: str | None) -> None:
+async def export_(*, target: str, force: bool, **_: object) -> None:
     """Write everything that is stored as JSON Lines, to a file or to standard output.
 
     FILE is a new file, or with --force an existing regular one; - is standard output. Only you may read the file. It
@@ -303,7 +302,7 @@ async def export_(*, target: str, force: bool, store_path: str | None) -> None:
 
     Exit status: 0, or 2 when the store cannot be read or the file cannot be written.
     """
-    store = common.existing_store(store_path)
+    store = common.existing_store()
     with common.os_errors("write" if target == "-" else f"write {target}"):
         if target != "-":
             _check_target(Path(target), store, force=force)

@@ -14,7 +14,7 @@ from robotgate.cli import common, output
 from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
 from robotgate.preferences import Preferences, Purpose, Standard, Statement
 from robotgate.preferences.values import structured_fields
-from robotgate.rules.grammar import product_token, readable
+from robotgate.rules.grammar import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,8 +67,6 @@ async def check(
     as_json: bool,
     robots: BinaryIO | None,
     has_preferences: bool,
-    agent: str,
-    token: str | None,
     **_: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -82,7 +80,7 @@ async def check(
     check_given(urls, source, has_preferences=has_preferences)
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
-    name = product_token(token or agent)
+    name = common.crawler_name()
     listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)

@@ -21,6 +21,7 @@ from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadP
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.gate_options import GATE_OPTIONS, open_store
+from robotgate.rules.grammar import product_token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -83,6 +84,12 @@ class Command(click.Command):
             raise SystemExit(INTERRUPTED) from None
 
 
+def crawler_name() -> str:
+    """Return the name in robots.txt that the options of the command that runs give to the crawler."""
+    params = click.get_current_context().params
+    return product_token(params["token"] or params["agent"])
+
+
 def _proxy(text: str) -> str:
     try:
         Origin.of(text)
@@ -118,6 +125,11 @@ setting: Final = partial(click.option, show_default=True)
 """An option whose default the help shows."""
 address_option: Final = partial(click.option, metavar="HOST:PORT", type=_address)
 folder_option: Final = partial(click.option, metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+
+
+def gate_setting(name: str, *, help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:  # noqa: A002 - as click's
+    """An option of the gate, with the gate's own default."""
+    return setting(name, default=GATE_OPTIONS[name.strip("-").replace("-", "_")].default, help=help)
 
 
 def all_of(
@@ -211,9 +223,9 @@ def stated_store(store_path: str | None) -> OwnStore:
     return open_store(path, clock=SystemClock(), patience=PATIENCE)
 
 
-def existing_store(store_path: str | None) -> OwnStore:
-    """As `stated_store`, but do not create a file."""
-    store = stated_store(store_path)
+def existing_store() -> OwnStore:
+    """Return the store that the options name, for a command that creates none. It is not opened yet."""
+    store = stated_store(click.get_current_context().params["store_path"])
     if isinstance(store, SQLiteStore) and not os.path.lexists(store.path):
         raise CommandError(
             f"{store.path}: there is no store yet. robotgate fetch, check, lint and cache refresh create one when they"

@@ -324,19 +324,19 @@ def _rate(text: str) -> tuple[int, float]:
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@common.setting("--delay", default=1.0, help="Seconds between requests to a host, at least.")
+@common.gate_setting("--delay", help="Seconds between requests to a host, at least.")
 @click.option(
     "--rate",
     metavar="N/SECONDS",
     type=_rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@common.setting("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
-@common.setting("--concurrency", default=256, help="Requests at once, over all hosts.")
+@common.gate_setting("--concurrency-per-host", help="Requests to one host at once, at most.")
+@common.gate_setting("--concurrency", help="Requests at once, over all hosts.")
 @click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@common.setting("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
-@common.setting("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
-@common.setting("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
+@common.gate_setting("--max-delay", help="Refuse sites that ask for more seconds.")
+@common.gate_setting("--max-block", help="The longest Retry-After to wait out, in seconds.")
+@common.gate_setting("--max-bytes", help="The longest body to read.")
 @common.setting("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
 @common.flag(

@@ -20,7 +20,6 @@ from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.lists import Outcome, check_url, row_of
 from robotgate.options import DEFAULTS, HostBlocks, HostOptions
-from robotgate.rules.grammar import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import HostState, OperatorBlock
 from robotgate.stores.codec import MAX_AMOUNT
@@ -136,21 +135,13 @@ class Requests:
 @common.store_option
 @common.name_options
 @common.policy_option
-@common.setting("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@common.gate_setting("--delay", help="The crawler's own seconds between requests.")
 @click.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
 @common.json_option
 async def why(
-    *,
-    url: str,
-    store_path: str | None,
-    agent: str,
-    token: str | None,
-    status_policy: StatusPolicy,
-    delay: float,
-    rows: str | None,
-    as_json: bool,
+    *, url: str, status_policy: StatusPolicy, delay: float, rows: str | None, as_json: bool, **_: object
 ) -> int:
     """Tell when, how often and by which rule a crawler came to the host of a URL: what you can answer a site owner.
 
@@ -165,7 +156,7 @@ async def why(
         origin, target = split_url(url)
     except InvalidURLError as error:
         raise click.BadParameter(f"{url}: {error.problem}", param_hint="URL") from error
-    store, name, now = common.existing_store(store_path), product_token(token or agent), time.time()
+    store, name, now = common.existing_store(), common.crawler_name(), time.time()
     requests = None
     if rows is not None:
         requests = Requests()

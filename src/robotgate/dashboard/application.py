@@ -13,7 +13,7 @@ import math
 import time
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from heapq import nlargest
 from importlib import resources
@@ -66,11 +66,9 @@ MAX_PAGES: Final = 20
 SLICE: Final = 400
 """Origins between two turns of other tasks: a fraction of a millisecond."""
 MAX_READ: Final = 500
-"""Views with rules that nothing uses which are kept."""
+"""Rules that nothing else uses which are kept."""
 MAX_SHARE: Final = 0.01
 """The share of the event loop's time that passes over all origins take. With more, there are fewer passes."""
-READ_ANEW: Final = ("access", "checked_at", "fresh_until_at", "stale")
-"""What a view has from such rules."""
 READ_AGE: Final = 60.0
 """Seconds after which such rules are read again: a stale copy may have ended."""
 MAX_NOTED: Final = 2000
@@ -150,7 +148,9 @@ class Survey:
     """Counts the hosts and origins of one gate, and finds the origins of each query."""
 
     def __init__(self, gate: RobotGate) -> None:
-        self._read = lru_cache(maxsize=MAX_READ)(lambda record, _: gate.host(record.origin.text))
+        self._ruling = lru_cache(maxsize=MAX_READ)(
+            lambda site, _record, _minute: gate._cache.ruling(site, gate._clock.now())
+        )
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
         """The origins of each query of the last pass."""
@@ -207,18 +207,11 @@ class Survey:
             began = time.thread_time()
 
     def view(self, turns: Turns, site: Site) -> OriginView:
-        """Return what `RobotGate.host` returns. Rules that nothing uses are read from their file once a minute at most.
-
-        Raises:
-            GateClosedError: the gate was closed.
-        """
+        """As `RobotGate.host`; rules that nothing else uses are read from their file once a minute at most."""
         now = turns.scheduler.now()
+        ruling = site.ruling or self._ruling(site, site.record, now // READ_AGE)
         due_at = now + turns.scheduler.wait_time(site)
-        view = OriginView.of_site(site, site.ruling, now=now, next_allowed_at=due_at)
-        if site.ruling is not None or site.record is None:
-            return view
-        read = self._read(site.record, now // READ_AGE)
-        return replace(view, **{name: getattr(read, name) for name in READ_ANEW})
+        return OriginView.of_site(site, ruling, now=now, next_allowed_at=due_at)
 
 
 @dataclass(slots=True)
