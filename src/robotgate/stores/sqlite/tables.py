@@ -173,7 +173,7 @@ def save_hosts(
 
 
 def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
-    """Write states in place of those that were connection."""
+    """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
     ordered = sorted(states.items())
     for start in range(0, len(ordered), UNLOCK_ROWS):
@@ -223,7 +223,7 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
 
 
 def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
-    """Write records in place of those that were connection."""
+    """Write records in place of those that were there."""
     saved_at = at.now + at.ahead
     rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
     connection.executemany(_WRITE_RECORD, rows)
