@@ -16,7 +16,6 @@ from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import aiohttp
-from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -24,6 +23,7 @@ from robotgate.client.attempt import Attempt, PageRequest, RequestOptions, Total
 from robotgate.client.awaited import Pending
 from robotgate.client.proxy import Route, fault_of_error, proxy_of
 from robotgate.client.response import Hop, Response
+from robotgate.client.robots import broken_chunks
 from robotgate.errors import (
     HostUnavailableError,
     InvalidURLError,
@@ -400,15 +400,11 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = response.content
     chunks: list[bytes] = []
     left = max_bytes
-    while not content.at_eof():
-        try:
-            chunk = await content.readany()
-        except (RuntimeError, HttpProcessingError) as error:
-            # What aiohttp raises for a broken chunk that comes after the headers.
-            raise aiohttp.ClientPayloadError(f"the body is not what its headers say ({error})") from error
-        chunks.append(chunk)
-        left -= len(chunk)
-        if left < 0:
-            response.close()
-            raise ResponseTooLargeError(str(response.url), max_bytes)
+    with broken_chunks():
+        while not content.at_eof():
+            chunks.append(await content.readany())
+            left -= len(chunks[-1])
+            if left < 0:
+                response.close()
+                raise ResponseTooLargeError(str(response.url), max_bytes)
     return b"".join(chunks)

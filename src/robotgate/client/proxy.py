@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WAY_STATUSES: Final = frozenset({PROXY_ASKS, 502, 503, 504})
 """Those that may be a proxy's."""
 MAX_FAULT: Final = 300
-"""Characters: aiohttp quotes what it cannot read."""
+"""Characters of what went wrong: aiohttp quotes what it cannot read."""
 _OF_PROXIES: Final = re.compile(r"proxy|socks", re.IGNORECASE)
 """In the names of errors: the libraries have errors of their own, which aiohttp may wrap."""
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#]*@")

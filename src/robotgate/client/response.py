@@ -13,6 +13,7 @@ from aiohttp import ClientResponseError, RequestInfo, hdrs
 from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
 from yarl import URL
 
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.prices import Price, parse_price
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
 from robotgate.statements import Preferences
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
-_ERRORS_FROM: Final = 400
 _LONGEST_SHOWN: Final = 200
 """Characters of a URL."""
 
@@ -158,7 +158,7 @@ class Response:
     @property
     def ok(self) -> bool:
         """Whether the status is below 400."""
-        return self.status < _ERRORS_FROM
+        return self.status < GOOD_BELOW
 
     def raise_for_status(self) -> None:
         """Do nothing if the status is below 400.

@@ -24,7 +24,15 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, named, proxy_of
+from robotgate.client.proxy import (
+    MAX_FAULT,
+    WAY_STATUSES,
+    Route,
+    fault_of_answer,
+    fault_of_error,
+    named,
+    proxy_of,
+)
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.rules.decode import Inflater, decoded, is_text
@@ -51,8 +59,6 @@ ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": "gzip, 
 """The headers of a request for robots.txt, besides those that identify the crawler."""
 NEEDED_HEADERS: Final = frozenset({"host", "accept", "accept-encoding", "user-agent", "from"})
 """In lower case. Of the session's own headers, only these are sent."""
-MAX_CAUSE: Final = 300
-"""Characters: aiohttp quotes what it cannot read."""
 
 CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 NOT_ASKED_FOR: Final = CODINGS | {
@@ -168,7 +174,7 @@ def cause_of(error: Exception, timeout: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
     kind = "the body was cut off" if isinstance(error, aiohttp.ClientPayloadError) else type(error).__name__
-    return f"{kind}: {error}"[:MAX_CAUSE]
+    return f"{kind}: {error}"[:MAX_FAULT]
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
@@ -186,19 +192,25 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         if coding.strip().lower() != "chunked":
             raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
     body = BoundedBody(", ".join(headers.getall("Content-Encoding", ())), max_bytes=max_bytes)
-    try:
+    with broken_chunks():
         while not (body.is_full or content.at_eof()):
             body.feed(await content.read(CHUNK_BYTES))
             if not content.at_eof():
                 # A body that arrives faster than it is decoded would let no other task run.
                 await asyncio.sleep(0)
-    except (RuntimeError, HttpProcessingError) as error:
-        # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
-        raise aiohttp.ClientPayloadError(str(error)) from error
     if body.is_full:
         # The rest may be endless, and a connection with unread bytes cannot be used again.
         response.close()
     return body.end()
+
+
+@contextmanager
+def broken_chunks() -> Iterator[None]:
+    """Within it, what aiohttp's two parsers raise for a broken chunk of a body is raised as for any broken body."""
+    try:
+        yield
+    except (RuntimeError, HttpProcessingError) as error:
+        raise aiohttp.ClientPayloadError(f"the body is not what its headers say ({error})") from error
 
 
 class BoundedBody:

@@ -153,7 +153,7 @@ class PageTurn(PacedTurn):
         if self.state is not OPEN:
             return
         self.bytes_read += bytes
-        if self._is_proxys(status, headers):
+        if self._is_of_proxy(status, headers):
             return
         if status is not None:
             if status == PAYMENT_REQUIRED and headers is not None:
@@ -171,10 +171,10 @@ class PageTurn(PacedTurn):
             return
         # It may have been evicted since the turn ended.
         is_known = self.turns.sites.get(self.paced.key) is self.paced
-        if is_known and not self._is_proxys(status, headers):
+        if is_known and not self._is_of_proxy(status, headers):
             self.turns.scheduler.note_headers(self, status, headers, self.turns.now(), tells_off=True)
 
-    def _is_proxys(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
+    def _is_of_proxy(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
         """Return whether an answer is a proxy's, and says nothing of the site."""
         return status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None
 

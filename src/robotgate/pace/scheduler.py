@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.pace.host import NOT_OWNED, PacedTurn, nested_error
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
-LONGEST_TIMER: Final = 24 * 3600.0
+LONGEST_TIMER: Final = float(DAY)
 """Seconds; a later instant is looked at again by then. No loop has timers without end."""
 LIMITER_RETRY_DELAY: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robotgate.rules.grammar import RequestRate
 
 
-DAY_MINUTES: Final = 24 * 60
+DAY_MINUTES: Final = DAY // MINUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

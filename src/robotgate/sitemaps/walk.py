@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
-from aiohttp.http import HttpProcessingError
 
+from robotgate.client.robots import broken_chunks
 from robotgate.errors import GateClosedError, InvalidURLError, NestedTurnError, StoreError
 from robotgate.events import logger, one_line
 from robotgate.rules.robotstxt import RobotsTxt
@@ -165,11 +165,8 @@ class SitemapWalk:
 async def _feed(file: SitemapFile, response: aiohttp.ClientResponse) -> None:
     if response.status != 200:
         raise BrokenSitemapError(f"HTTP status {response.status}")
-    try:
+    with broken_chunks():
         async for chunk in response.content.iter_chunked(PIECE_BYTES):
             for _ in file.feed(chunk):
                 await asyncio.sleep(0)
-    except (RuntimeError, HttpProcessingError) as error:
-        # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
-        raise aiohttp.ClientPayloadError(f"the body is not what its headers say ({error})") from error
     file.end()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Client: TypeAlias = Redis | RedisCluster
 
 TIMEOUT: Final = 5.0
-"""Seconds to connect, and for a reply, for a client made of a URL."""
+"""Seconds for a reply, whatever the client's own are; and to connect, for a client made of a URL."""
 HEALTH_CHECK: Final = 30.0
 """Seconds after which an idle connection is tested before it is used."""
 _SCHEME: Final = re.compile(

@@ -15,7 +15,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from robotgate.errors import StoreError
 from robotgate.stores.base import logger
-from robotgate.stores.redis.client import server_name
+from robotgate.stores.redis.client import TIMEOUT, server_name
 from robotgate.stores.redis.faults import ClientError, Kind, client_errors, explained
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from robotgate.stores.redis.faults import Fault
     from robotgate.stores.redis.messages import Keys
 
-TIMEOUT: Final = 5.0
-"""Seconds for a reply, whatever the client's own are."""
 FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200

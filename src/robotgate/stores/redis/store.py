@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from robotgate.stores.base import Grant
 
 LEAST_LEASE: Final = 1.0
-MAX_AGE: Final = 31 * 24 * 3600.0
+MAX_AGE: Final = 31.0 * DAY
 LEAST_MAX_AGE: Final = 3600.0
 TAGS: Final = 16
 """Hash tags in a cluster, over whose nodes they spread."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from robotgate.clock import SystemClock
+from robotgate.clock import DAY, SystemClock
 from robotgate.errors import OptionError, StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.stores.base import SERVERS, OwnStore, Pruned, logger, without_secrets
@@ -39,10 +39,10 @@ Work: TypeAlias = "Callable[[sqlite3.Connection, Moment], T]"
 
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
-MAX_AGE: Final = 90 * 24 * 3600.0
+MAX_AGE: Final = 90.0 * DAY
 STEP: Final = 500
 """Rows that are deleted at a time."""
-PRUNE_INTERVAL: Final = 24 * 3600.0
+PRUNE_INTERVAL: Final = float(DAY)
 """Seconds after which rows over `max_age` are deleted."""
 UPKEEP_INTERVAL: Final = 60.0
 """Seconds between two checks of the file's size."""
