@@ -72,6 +72,17 @@ class Program:
         """Run one to its end."""
         return await self.end(await self.start(command, stdin=stdin))
 
+    async def ended_well(self, command: str, *, code: str | None = None, stdin: str = "") -> Ran:
+        """Run one to a good end, without a traceback; or a program of this code, with the command's arguments."""
+        if code is not None:
+            program = self._folder / "program.py"
+            program.write_text(code)
+            command = f"python {program} {command}"
+        ran = await self(command, stdin=stdin)
+        assert ran.status == 0, ran.err
+        assert "Traceback" not in ran.err
+        return ran
+
     async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
         """Start one, and give it all of its standard input."""
         python, example, *arguments = shlex.split(command.partition(" < ")[0])

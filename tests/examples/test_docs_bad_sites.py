@@ -46,29 +46,23 @@ def program_of(page: str, part: str) -> str:
     ],
 )
 async def test_bad_sites_among_the_urls(
-    page: str, part: str, replaced: str | None, *, run: Program, sites: Web, tmp_path: Path
+    page: str, part: str, replaced: str | None, *, run: Program, sites: Web
 ) -> None:
     """A server that hangs up, a name that does not resolve and a page without an end come before the good page."""
-    code = program_of(page, part)
-    program = tmp_path / "program.py"
-    program.write_text(code if replaced is None else code.replace(replaced, QUOTED))
-    ran = await run(f"python {program} {'' if replaced else ' '.join(URLS)}")
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
+    code, arguments = program_of(page, part), " ".join(URLS)
+    if replaced is not None:
+        code, arguments = code.replace(replaced, QUOTED), ""
+    await run.ended_well(arguments, code=code)
     assert sites.count(GOOD) == 1
 
 
-async def test_errors_of_the_tutorial(run: Program, sites: Web, tmp_path: Path) -> None:
+async def test_errors_of_the_tutorial(run: Program, sites: Web) -> None:
     """The program that prints a line for each kind of error has one for these sites, too."""
     code = program_of("tutorial.md", "HostUnavailableError")
     shown = ("example.org/private/diary", "www.example.net/", "example.org/no-such-page", "example.net/busy")
     for url, bad in zip(shown, (HANGS_UP, TOO_LONG, NO_NAME, GOOD), strict=True):
         code = code.replace(f'await visit(gate, "http://{url}")', f'await visit(gate, "{bad}")')
-    program = tmp_path / "program.py"
-    program.write_text(code)
-    ran = await run(f"python {program}")
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
+    await run.ended_well("", code=code)
     assert sites.count(GOOD) == 1
 
 
@@ -116,27 +110,21 @@ async def test_one_bad_site(
     await asyncio.gather(*(visit(number, url) for number, url in enumerate((HANGS_UP, TOO_LONG, NO_NAME))))
 
 
-async def test_worker_with_redis(run: Program, sites: Web, tmp_path: Path, server: RedisServer) -> None:
+async def test_worker_with_redis(run: Program, sites: Web, server: RedisServer) -> None:
     """The worker of docs/fleet.md that shares a store."""
-    program = tmp_path / "worker.py"
-    program.write_text(program_of("fleet.md", "StoreLost"))
     server.settle("examplebot:")
-    ran = await run(f"python {program} {server.url}", stdin="\n".join(URLS))
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
+    code = program_of("fleet.md", "StoreLost")
+    ran = await run.ended_well(server.url, code=code, stdin="\n".join(URLS))
     assert len(ran.lines) == len(URLS)
     assert sites.count(GOOD) == 1
 
 
-async def test_bad_pages_of_a_sitemap(run: Program, sites: Web, tmp_path: Path) -> None:
+async def test_bad_pages_of_a_sitemap(run: Program, sites: Web) -> None:
     """The program of docs/spider.md that reads sitemaps, which some of its sites do not have."""
     sites.serve("https://example.org/robots.txt", "Sitemap: https://example.org/pages.txt")
     sites.serve("https://example.org/pages.txt", "\n".join(URLS))
-    program = tmp_path / "program.py"
-    program.write_text(program_of("spider.md", "sitemap_urls"))
-    ran = await run(f"python {program} {' '.join(BAD)} https://example.org/")
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
+    starts = f"{' '.join(BAD)} https://example.org/"
+    ran = await run.ended_well(starts, code=program_of("spider.md", "sitemap_urls"))
     assert ran.line(GOOD).startswith("200 ")
     assert len(ran.lines) == len(URLS)
 
@@ -150,16 +138,12 @@ async def test_bad_pages_of_a_sitemap(run: Program, sites: Web, tmp_path: Path) 
     ],
 )
 async def test_bad_pages_behind_links(
-    page: str, part: str, arguments: str, *, run: Program, internet: Web, tmp_path: Path
+    page: str, part: str, arguments: str, *, run: Program, internet: Web
 ) -> None:
     """A spider follows a link to a page that comes, whatever becomes of the links before."""
     pages = [f"https://example.org/{name}" for name in ("hangs-up", "too-long", "next")]
     internet.serve("https://example.org/", "".join(f'<a href="{url}">' for url in pages), headers=HTML)
     internet.handle(pages[0], hang_up())
     internet.handle(pages[1], endless(b"#" * 65536, headers=HTML))
-    program = tmp_path / "program.py"
-    program.write_text(program_of(page, part).replace("http://", "https://"))
-    ran = await run(f"python {program} {arguments}")
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
+    await run.ended_well(arguments, code=program_of(page, part).replace("http://", "https://"))
     assert internet.count(pages[2]) == 1

@@ -1,4 +1,4 @@
-"""examples/spider.py, run as a user runs it."""
+"""examples/spider.py and examples/with_crawlee.py, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -80,3 +80,15 @@ async def test_five_hundred_tasks(run: Program, internet: Web) -> None:
     counts = internet.counts()
     assert (len(counts), set(counts.values())) == (100 * 6, {1})
     assert min(gap for site in sites for gap in internet.gaps(site.removeprefix("http://"))) >= DELAY
+
+
+@pytest.mark.slow
+async def test_crawlee_as_its_docstring_says(run: Program, internet: Web) -> None:
+    """Pages are told of, a refused one too; each robots.txt is requested once."""
+    internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")
+    ran = await run(usage("with_crawlee.py"))
+    assert ran.status == 0, ran.err
+    assert ran.line("org/: ") == "https://example.org/: 200"
+    assert ran.line("com/page: ") == "https://example.com/page: robots_txt"
+    sites = ("https://example.org", "https://example.com")
+    assert internet.counts() == {f"{site}/robots.txt": 1 for site in sites} | {f"{sites[0]}/": 1}
