@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate.errors import OptionError
 from robotgate.urls import Origin, PaceKey, pace_key_function, registrable_domain
 
 if TYPE_CHECKING:
@@ -114,43 +113,6 @@ def test_function_is_given_the_url_of_the_origin() -> None:
 
     assert key(remember, "HTTP://user@Bücher.Example:80/ä/../b?c=d#e") == "all"
     assert seen == ["http://xn--bcher-kva.example"]
-
-
-def test_error_of_the_function_is_the_caller_s() -> None:
-    """It passes unchanged."""
-
-    def fail(url: str) -> str:
-        raise LookupError(url)
-
-    with pytest.raises(LookupError, match=r"http://site\.example"):
-        key(fail, "http://site.example")
-
-
-@pytest.mark.parametrize("answer", ["", None, 1, b"key", ["key"]])
-def test_function_that_gives_no_name_is_refused(answer: object) -> None:
-    """When it is called, by name, with what it returned and for which URL."""
-
-    def give(_url: str) -> object:
-        return answer
-
-    make: Callable[..., Callable[..., str]] = pace_key_function
-    pace_key = make(give)
-    with pytest.raises(OptionError, match=r"^pace_key=.*give.* returned .* for 'http://site.example'"):
-        pace_key(Origin.of("http://site.example/"))
-
-
-async def _later(url: str) -> str:
-    return url
-
-
-@pytest.mark.parametrize(
-    "policy", ["host", "HOST", None, 1, True, b"host", PaceKey, str, ["host"], {"a": "b"}, _later]
-)
-def test_policy_that_makes_no_sense_is_refused(policy: object) -> None:
-    """At once, by name, with what there is to choose from."""
-    make: Callable[..., object] = pace_key_function
-    with pytest.raises(OptionError, match=r"^pace_key=.*PaceKey\.HOST.*a function"):
-        make(policy)
 
 
 def test_without_the_package_only_registrable_domains_are_refused() -> None:
