@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONTACT: Final = "bot@example.org"
+FETCH: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 ROBOTS: Final = "User-agent: *\nDisallow: /private/\n"
 
 
@@ -126,6 +127,12 @@ def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if not user_cache_path().is_relative_to(directory):
         pytest.skip("this system's cache directory cannot be moved")
     return user_cache_path("robotgate", appauthor=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The path of a store that does not exist yet."""
+    return tmp_path / "cache.db"
 
 
 @pytest.fixture

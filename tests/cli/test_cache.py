@@ -88,12 +88,6 @@ def cache(path: Path | str, command: str, *arguments: str) -> tuple[int, str]:
     return ended.status, ended.out + ended.err
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """The path of a store that does not exist yet."""
-    return tmp_path / "cache.db"
-
-
 @pytest.mark.parametrize("command", ["ls", "show", "forget", "prune", "export"])
 def test_looking_for_a_store_creates_none(path: Path, command: str, cache_directory: Path) -> None:
     """It says so, and which commands create one; the default store is looked for in the cache directory."""

@@ -50,12 +50,6 @@ def write(tmp_path: Path, *lines: bytes | str) -> str:
     return str(file)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """The path of a store that does not exist yet."""
-    return tmp_path / "cache.db"
-
-
 def test_a_line_that_is_refused_changes_nothing(path: Path, tmp_path: Path) -> None:
     """Its number and the reason are told, safe for a terminal; the other lines are imported; status 1."""
     good, host = record_line(record(f"https://{HOST}")), host_line(HOST, HostState(visits=3))

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.cli.conftest import CONTACT, run
+from tests.cli.conftest import FETCH, run
 from tests.dashboard.reader import TOKEN, reading
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
 
-POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 HANDLES_CTRL_C: Final = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a child process")
 
 
 @HANDLES_CTRL_C
 async def test_a_run_shows_itself(site: LocalSite, program: Program) -> None:
     """The URL is told on standard error; the page has the hosts of the run, and buttons only where asked for."""
-    process = await program.start(*POLITE, "--dashboard", "127.0.0.1:0", f"{site.base}/hang")
+    process = await program.start(*FETCH, "--dashboard", "127.0.0.1:0", f"{site.base}/hang")
     assert process.stderr is not None
     line = (await process.stderr.readline()).decode()
     assert line.startswith("dashboard: http://127.0.0.1:")
@@ -47,7 +46,7 @@ async def test_a_run_shows_itself(site: LocalSite, program: Program) -> None:
 )
 def test_an_address_has_a_port(address: str) -> None:
     """What is none is refused with an example."""
-    ended = run(*POLITE, "--dashboard", address, "http://127.0.0.1:1/")
+    ended = run(*FETCH, "--dashboard", address, "http://127.0.0.1:1/")
     assert (ended.status, "127.0.0.1:8099" in ended.err) == (2, True)
 
 
@@ -56,7 +55,7 @@ def test_other_machines_need_a_token(site: LocalSite) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for where, told in (("0.0.0.0:0", "token"), (address, f"cannot serve --dashboard at {address}")):
-            refused = run(*POLITE, "--dashboard", where, f"{site.base}/a")
+            refused = run(*FETCH, "--dashboard", where, f"{site.base}/a")
             assert (refused.status, told in refused.err) == (2, True)
     assert not site.asked
-    assert run(*POLITE, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0
+    assert run(*FETCH, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.cli.conftest import CONTACT, run
+from tests.cli.conftest import FETCH, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import LocalSite, Program
 
-POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 COLUMNS: Final = ("url", "outcome", "status", "final_url", "bytes", "waited", "elapsed")
 
 
 def test_each_url_gets_one_row(site: LocalSite) -> None:
     """Fetched with a status, blocked with the line that says so, and what cannot be fetched with a reason."""
     paths = ("/a", "/gone", "/private/b", "/trap")
-    ended = run(*POLITE, *(site.base + path for path in paths), "nonsense", "http://127.0.0.1:1/")
+    ended = run(*FETCH, *(site.base + path for path in paths), "nonsense", "http://127.0.0.1:1/")
 
     rows = {str(row["url"]).removeprefix(site.base): row for row in ended.rows}
     assert {url: row["outcome"] for url, row in rows.items()} == {
@@ -51,7 +47,7 @@ def test_each_url_gets_one_row(site: LocalSite) -> None:
 def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     """A column for each purpose; a page that is not for the declared purpose is blocked."""
     site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\n"
-    (row,) = run(*POLITE, "--preferences", "--tdmrep", f"{site.base}/a").rows
+    (row,) = run(*FETCH, "--preferences", "--tdmrep", f"{site.base}/a").rows
     assert (row["preference_ai_train"], row["preference_search"], row["preference_tdm"]) == (
         "disallowed",
         "allowed",
@@ -60,7 +56,7 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     assert row["licenses"] is None
     assert site.asked["/.well-known/tdmrep.json"] == 1
 
-    ended = run(*POLITE, "--purpose", "ai_train", "--purpose", "tdm", f"{site.base}/a")
+    ended = run(*FETCH, "--purpose", "ai_train", "--purpose", "tdm", f"{site.base}/a")
     (row,) = ended.rows
     assert (row["outcome"], row["rule"], row["line"]) == ("blocked", "Content-Usage: train-ai=n, search=y", 3)
     assert ended.status == 0
@@ -68,7 +64,7 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
 
 def test_rows_tell_prices(site: LocalSite) -> None:
     """What a page costs; null for one that costs nothing. Nothing is paid, and the command has done what it could."""
-    ended = run(*POLITE, f"{site.base}/paid", f"{site.base}/a")
+    ended = run(*FETCH, f"{site.base}/paid", f"{site.base}/a")
     prices = {row["status"]: row["price"] for row in ended.rows}
     assert prices == {402: {"scheme": "crawler-price", "amount": "0.01", "currency": "USD"}, 200: None}
     assert (ended.status, site.asked["/paid"]) == (0, 1)
@@ -80,8 +76,8 @@ def test_a_list_comes_from_a_file(site: LocalSite, tmp_path: Path) -> None:
     text = f"# pages\n\n{site.base}/1\r\n  {site.base}/2\n{site.base}/private/3"
     urls.write_text(text, encoding="utf-8", newline="")
 
-    wrong = run(*POLITE, "-i", str(urls), "-o", str(urls))
-    ended = run(*POLITE, "-i", str(urls), "-o", str(rows))
+    wrong = run(*FETCH, "-i", str(urls), "-o", str(urls))
+    ended = run(*FETCH, "-i", str(urls), "-o", str(rows))
 
     assert (wrong.status, "overwrite" in wrong.err) == (2, True)
     done = sorted(json.loads(line)["url"] for line in rows.read_text(encoding="utf-8").splitlines())
@@ -90,49 +86,13 @@ def test_a_list_comes_from_a_file(site: LocalSite, tmp_path: Path) -> None:
     assert ended.err.startswith("2 fetched, 1 blocked, 0 failed in ")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
-async def test_ctrl_c_ends_it_cleanly(program: Program, site: LocalSite) -> None:
-    """What is done is written, what is not is counted, and the exit status is a shell's 130."""
-    lines = "".join(f"{site.base}{path}\n" for path in ("/1", "/2", "/hang", "/4", "/5"))
-    process = await program.start(*POLITE, "-i", "-")
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(lines.encode())
-    rows = [await process.stdout.readline() for _ in range(2)]
-
-    process.send_signal(signal.SIGINT)
-    out, err = await process.communicate(b"")
-
-    assert process.returncode == 130
-    assert [json.loads(row)["outcome"] for row in rows] == ["fetched", "fetched"]
-    assert out == b""
-    assert err.decode().startswith("interrupted: 2 fetched, 0 blocked, 0 failed in ")
-    assert err.decode().endswith("; 3 URLs and what was left to read not done\n")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
-async def test_a_closed_pipe_ends_it(program: Program, site: LocalSite) -> None:
-    """As ``| head -1`` does: with the status of SIGPIPE, and without a word."""
-    reader, writer = os.pipe()
-    process = await program.start(*POLITE, "-i", "-", stdout=writer)
-    os.close(writer)
-    assert process.stdin is not None
-    process.stdin.write(f"{site.base}/first\n".encode())
-    await asyncio.to_thread(os.read, reader, 4096)
-    os.close(reader)
-
-    _, err = await process.communicate(f"{site.base}/second\n".encode())
-
-    assert (process.returncode, err) == (141, b"")
-
-
 def test_a_wrong_option_empties_no_file(tmp_path: Path) -> None:
     """Neither one of the command, nor one that the gate refuses."""
     rows, warc = tmp_path / "rows.jsonl", tmp_path / "pages.warc.gz"
     rows.write_text("kept\n", encoding="utf-8")
 
     for wrong in (("--delay", "-1"), ("--agent", "???")):
-        ended = run(*POLITE, *wrong, "-o", str(rows), "--warc", str(warc), "https://a.example/")
+        ended = run(*FETCH, *wrong, "-o", str(rows), "--warc", str(warc), "https://a.example/")
         assert ended.status == 2
     assert rows.read_text(encoding="utf-8") == "kept\n"
     assert not warc.exists()
@@ -152,7 +112,7 @@ async def test_a_page_that_hangs_holds_up_no_other(
 ) -> None:
     """Of another host, or of the same one as far as ``--concurrency-per-host`` says; a row comes when it is done."""
     last = f"{site.base.replace('127.0.0.1', host)}/x"
-    process = await program.start(*POLITE, *option, *(f"{site.base}/{path}" for path in paths), last)
+    process = await program.start(*FETCH, *option, *(f"{site.base}/{path}" for path in paths), last)
     assert process.stdout is not None
 
     async with asyncio.timeout(60):
@@ -170,7 +130,7 @@ def test_a_list_with_a_byte_order_mark_is_read(site: LocalSite, tmp_path: Path, 
     mark = "\ufeff" if encoding == "utf-16-be" else ""
     urls.write_bytes(f"{mark}{site.base}/1\r\n{site.base}/é\r\n".encode(encoding))
 
-    ended = run(*POLITE, "-q", "-i", str(urls))
+    ended = run(*FETCH, "-q", "-i", str(urls))
 
     assert sorted(str(row["url"]) for row in ended.rows) == [f"{site.base}/1", f"{site.base}/é"]
     assert [path for path, _ in site.headers][1:] == ["/1", "/%C3%A9"]
@@ -184,14 +144,14 @@ def test_a_line_in_another_encoding_is_invalid(site: LocalSite, tmp_path: Path, 
     urls = tmp_path / "urls.txt"
     urls.write_bytes(site.base.encode() + line + f"\n{site.base}/2\n".encode() + b"# caf\xe9\n")
 
-    for command in (POLITE, ("check", *POLITE[1:-2], "--json")):
+    for command in (FETCH, ("check", *FETCH[1:-2], "--json")):
         ended = run(*command, "-i", str(urls))
         wrong, right = ended.rows
         assert str(wrong["url"]).startswith(f"{site.base}/")
         assert str(wrong["url"]).isprintable() or b"\0" in line
         assert "UTF-8" in str(wrong.get("message") or wrong["cause"])
         assert right["url"] == f"{site.base}/2"
-        assert ended.status == (1 if command is POLITE else 2)
+        assert ended.status == (1 if command is FETCH else 2)
     assert site.asked == {"/robots.txt": 2, "/2": 1}
 
 
@@ -199,7 +159,7 @@ def test_a_url_that_comes_twice_is_visited_once(site: LocalSite, tmp_path: Path)
     """Its fragment and its spelling aside; unless the user wants it."""
     urls = tmp_path / "urls.txt"
     urls.write_text("\n".join(f"{site.base}{path}" for path in ("/a#1", "/b", "/a#2", "/c/../a")))
-    lines = (*POLITE, f"{site.base}/a", "nonsense", "nonsense", "-i", str(urls))
+    lines = (*FETCH, f"{site.base}/a", "nonsense", "nonsense", "-i", str(urls))
 
     once, twice = run(*lines), run(*lines, "--repeat")
 
@@ -217,7 +177,7 @@ def _rows(path: Path) -> list[tuple[str, str, int]]:
 
 def test_resume_asks_again_for_what_was_unavailable(site: LocalSite, tmp_path: Path) -> None:
     """Its attempts are counted, and it is left alone once it was fetched."""
-    lines = (*POLITE, "-o", str(tmp_path / "rows"), f"{site.base}/a", f"{site.base}/b#c")
+    lines = (*FETCH, "-o", str(tmp_path / "rows"), f"{site.base}/a", f"{site.base}/b#c")
     site.robots_status = 500
     statuses = [run(*lines).status, run(*lines, "--resume").status]
     site.robots_status = 200
@@ -237,10 +197,10 @@ def test_resume_asks_again_for_what_was_unavailable(site: LocalSite, tmp_path: P
 def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) -> None:
     """A time-out and a wait that was too long may pass; a page that is too long and a wrong URL stay, and count."""
     rows = tmp_path / "rows"
-    lines = (*POLITE, "--timeout", "0.5", "-o", str(rows))
+    lines = (*FETCH, "--timeout", "0.5", "-o", str(rows))
     big = run(*lines, "--max-bytes", "3", f"{site.base}/big", "nonsense", f"{site.base}/private/x")
     late = run(*lines, "--resume", f"{site.base}/hang")
-    impatient = (*POLITE[:-1], "30", "--max-wait", "0", "-o", str(rows), "--resume")
+    impatient = (*FETCH[:-1], "30", "--max-wait", "0", "-o", str(rows), "--resume")
     too_soon = run(*impatient, f"{site.base}/a", f"{site.base}/b")
     assert (big.status, late.status, too_soon.status) == (1, 1, 1)
     site.answers_hang = True
@@ -261,7 +221,7 @@ def test_a_proxy_that_fails_is_no_answer(site: LocalSite, tmp_path: Path, *, ask
     site.robots_status = 407
     store = tmp_path / "cache.db"
     proxy = site.base if asks else "http://127.0.0.1:1"
-    polite = [option for option in POLITE if option != "--no-store"]
+    polite = [option for option in FETCH if option != "--no-store"]
     ended = run(*polite, "-q", "--store", str(store), "--proxy", proxy, "http://site.example/a")
 
     (row,) = ended.rows

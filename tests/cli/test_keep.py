@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.conftest import CONTACT, run
+from tests.cli.conftest import FETCH, run
 from warcio.archiveiterator import ArchiveIterator
 
 from robotgate.cli.files import file_name
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import LocalSite, Program
 
-POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 NAME_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-_")
 HOSTILE: Final = (
     "..", "../..", "%2e%2e/%2e%2e/etc/passwd", "a\\..\\b", "C:\\x", "con", "\x00", "é" * 300, "?q=/../",
@@ -66,7 +65,7 @@ def test_bodies_are_saved_beside_their_headers(site: LocalSite, tmp_path: Path) 
     folder = tmp_path / "pages" / "here"
     urls = [f"{site.base}/a", f"{site.base}/..%2f..%2fb", f"{site.base}/gone"]
 
-    ended = run(*POLITE, "--save-dir", str(folder), *urls, f"{site.base}/private/x")
+    ended = run(*FETCH, "--save-dir", str(folder), *urls, f"{site.base}/private/x")
 
     assert ended.status == 0
     files = {str(row["url"]): row.get("file") for row in ended.rows}
@@ -88,7 +87,7 @@ def test_bodies_are_saved_beside_their_headers(site: LocalSite, tmp_path: Path) 
 def test_rows_have_times_and_headers(site: LocalSite) -> None:
     """When the request was sent and when its URL was done, by the epoch; headers if they are asked for."""
     before = time.time()
-    ended = run(*POLITE, "--headers", f"{site.base}/a", f"{site.base}/private/x")
+    ended = run(*FETCH, "--headers", f"{site.base}/a", f"{site.base}/private/x")
 
     rows = {str(row["url"]): row for row in ended.rows}
     page, blocked = rows[f"{site.base}/a"], rows[f"{site.base}/private/x"]
@@ -98,14 +97,14 @@ def test_rows_have_times_and_headers(site: LocalSite) -> None:
     assert (blocked["sent_at"], isinstance(blocked["ended_at"], float)) == (None, True)
     assert page["media_type"] == "text/plain"
     assert ["Content-Length", "5"] in page["headers"]  # type: ignore[operator]
-    assert "headers" not in run(*POLITE, f"{site.base}/a").rows[0]
+    assert "headers" not in run(*FETCH, f"{site.base}/a").rows[0]
 
 
 def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path) -> None:
     """As another program reads it: a response and its request for each answer. None is overwritten."""
     path = tmp_path / "pages.warc.gz"
 
-    ended = run(*POLITE, "--warc", str(path), f"{site.base}/a", f"{site.base}/gone", f"{site.base}/private/x")
+    ended = run(*FETCH, "--warc", str(path), f"{site.base}/a", f"{site.base}/gone", f"{site.base}/private/x")
 
     assert ended.status == 0
     head, *records = _warc(path)
@@ -125,7 +124,7 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
         (sent,) = {each.http_headers.get_header("User-Agent") for each in requests}
     assert sent.startswith("robotgate/")
     before = path.read_bytes()
-    again = run(*POLITE, "--warc", str(path), f"{site.base}/a")
+    again = run(*FETCH, "--warc", str(path), f"{site.base}/a")
     assert (again.status, again.out, path.read_bytes()) == (2, "", before)
     assert again.err == f"Error: cannot write {path}: File exists\n"
     assert site.asked["/a"] == 1
@@ -139,9 +138,7 @@ def test_statements_are_kept_with_the_page(site: LocalSite, tmp_path: Path) -> N
     site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://a.example/l.xml\n"
     path, folder = tmp_path / "pages.warc.gz", tmp_path / "pages"
 
-    ended = run(
-        *POLITE, "--preferences", "--warc", str(path), "--save-dir", str(folder), f"{site.base}/moved"
-    )
+    ended = run(*FETCH, "--preferences", "--warc", str(path), "--save-dir", str(folder), f"{site.base}/moved")
 
     (row,) = ended.rows
     assert (row["preference_ai_train"], row["licenses"]) == ("disallowed", "https://a.example/l.xml")
@@ -185,19 +182,22 @@ async def test_ctrl_c_leaves_a_valid_warc_file_and_rows_to_resume(
     rows, warc, urls = tmp_path / "rows.jsonl", tmp_path / "a.warc.gz", tmp_path / "urls.txt"
     listed = [f"{site.base}{path}" for path in ("/1", "/2", "/hang", "/4")]
     urls.write_text("\n".join(listed))
-    process = await program.start(*POLITE, "-i", str(urls), "-o", str(rows), "--warc", str(warc))
+    process = await program.start(*FETCH, "-i", "-", "-o", str(rows), "--warc", str(warc))
+    assert process.stdin is not None
+    process.stdin.write(urls.read_bytes() + b"\n")
     await site.hanging()
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate(b"")
 
-    assert (process.returncode, err.decode().endswith("; 2 URLs not done\n")) == (130, True)
+    assert process.returncode == 130
+    assert err.decode().endswith("; 2 URLs and what was left to read not done\n")
     assert [url for kind, url, *_ in _warc(warc) if kind == "response"] == listed[:2]
 
     # A killed run may have left half a row.
     with rows.open("a") as file:
         file.write('{"url": "http')
     site.answers_hang = True
-    ended = await asyncio.to_thread(run, *POLITE, "-i", str(urls), "-o", str(rows), "--resume")
+    ended = await asyncio.to_thread(run, *FETCH, "-i", str(urls), "-o", str(rows), "--resume")
 
     assert ended.status == 0
     assert "2 fetched, 0 blocked, 0 failed, 2 done before in " in ended.err
@@ -209,7 +209,7 @@ def test_without_warcio_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
     """One line with the extra; nothing is created."""
     monkeypatch.setitem(sys.modules, "warcio.warcwriter", None)
 
-    ended = run(*POLITE, "--warc", str(tmp_path / "x.warc.gz"), "http://a.example/")
+    ended = run(*FETCH, "--warc", str(tmp_path / "x.warc.gz"), "http://a.example/")
 
     assert (ended.status, ended.err) == (2, "Error: --warc needs warcio: pip install 'robotgate[warc]'\n")
     assert not (tmp_path / "x.warc.gz").exists()

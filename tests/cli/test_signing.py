@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from http_message_signatures import HTTPMessageVerifier
 from multidict import CIMultiDict
-from tests.cli.conftest import CONTACT, run
+from tests.cli.conftest import CONTACT, FETCH, run
 from tests.signing.verifier import Answer, Ed25519ByNaCl, Keys, Request, Verifier, public_half
 
 from robotgate.signing import AgentForm, SigningKey
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 BOT: Final = "https://bot.example"
 DIRECTORY: Final = "/.well-known/http-message-signatures-directory"
 CARD: Final = "/.well-known/signature-agent-card"
-POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 
 
 @pytest.fixture
@@ -122,9 +121,7 @@ async def test_directory_is_served_for_its_own_host_only(program: Program, key_f
 
 def test_fetch_signs(site: LocalSite, key_file: str) -> None:
     """The site sees signatures of the key on robots.txt and page."""
-    ended = run(
-        *POLITE, "--sign", key_file, "--agent-url", BOT, "--agent-form", "ietf-01", f"{site.base}/a?b"
-    )
+    ended = run(*FETCH, "--sign", key_file, "--agent-url", BOT, "--agent-form", "ietf-01", f"{site.base}/a?b")
     assert ended.status == 0, ended.err
     verifier = Verifier(dict([public_half(SigningKey.from_pem(key_file))]), AgentForm.IETF_01)
     assert [path for path, _ in site.headers] == ["/robots.txt", "/a?b"]
@@ -152,7 +149,7 @@ def test_wrong_usage_sends_nothing(
 ) -> None:
     """Status 2 and one line that names the option or the file."""
     given = [key_file if each == "KEY" else each for each in arguments]
-    first = (*POLITE, f"{site.base}/a") if command == "fetch" else (command, key_file)
+    first = (*FETCH, f"{site.base}/a") if command == "fetch" else (command, key_file)
     ended = run(*first, *given)
     assert ended.status == 2
     assert complaint in ended.err
@@ -162,7 +159,7 @@ def test_wrong_usage_sends_nothing(
 def test_without_the_extra_it_says_what_to_install() -> None:
     """One clear line and status 2; commands that sign nothing do not need it."""
     code = "import sys; sys.modules['cryptography'] = None; from robotgate.cli import main; main()"
-    fetch = (*POLITE, "--sign", "KEY", "--agent-url", BOT, "http://a.example/")
+    fetch = (*FETCH, "--sign", "KEY", "--agent-url", BOT, "http://a.example/")
     ended = subprocess.run([sys.executable, "-c", code, *fetch], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].endswith(

@@ -7,63 +7,39 @@ import os
 import re
 import signal
 import sys
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from aiohttp import web
 from tests.cli.conftest import CONTACT, run
 from tests.terminal import shown_on_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.cli.conftest import LocalSite, Program
+    from tests.cli.conftest import LocalSite
 
 POLITE: Final = ("--contact", CONTACT, "--no-store")
 LOCAL: Final = (*POLITE, "--allow-private-addresses")
 
 
-@asynccontextmanager
-async def proxying() -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy that answers for every site itself; its URL, and what it was asked for."""
-    asked: list[str] = []
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        asked.append(str(request.url))
-        if request.path == "/robots.txt":
-            return web.Response(text="User-agent: *\nDisallow: /private/\n")
-        return web.Response(text="by proxy")
-
-    server = web.Server(answer)
-    listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
-    yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", asked
-    listener.close()
-    await server.shutdown(0.1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["option", "environment"])
-async def test_everything_goes_through_the_proxy(
-    program: Program, monkeypatch: pytest.MonkeyPatch, way: str
+def test_everything_goes_through_the_proxy(
+    site: LocalSite, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Pages and robots.txt alike, by --proxy or by the environment's; names are not looked up here."""
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    async with proxying() as (proxy, asked):
-        if way == "environment":
-            monkeypatch.setenv("http_proxy", proxy)
-        option = ("--proxy", proxy) if way == "option" else ()
-        fetched = await program(
-            "fetch", *POLITE, "--delay", "0", *option, "http://a.invalid/x", "http://a.invalid/private/"
-        )
-        checked = await program("check", *POLITE, *option, "http://b.invalid/private/x")
-        linted = await program("lint", *POLITE, *option, "http://c.invalid/")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if way == "environment":
+        monkeypatch.setenv("http_proxy", site.base)
+    option = (*POLITE, "--proxy", site.base) if way == "option" else POLITE
+
+    fetched = run("fetch", *option, "--delay", "0", "http://a.invalid/x", "http://a.invalid/private/")
+    checked = run("check", *option, "http://b.invalid/private/x")
+    linted = run("lint", *option, "http://c.invalid/")
 
     assert {str(row["outcome"]) for row in fetched.rows} == {"fetched", "blocked"}
     assert (fetched.status, checked.status, linted.status) == (0, 1, 0)
-    assert asked == [
+    assert [url for url, _ in site.headers] == [
         "http://a.invalid/robots.txt",
         "http://a.invalid/x",
         "http://b.invalid/robots.txt",

@@ -28,12 +28,6 @@ GROUPS: Final = (
 HOSTILE: Final = "\x1b[2J\u202e"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """The path of a store that does not exist yet."""
-    return tmp_path / "cache.db"
-
-
 def why(path: Path, url: str, *arguments: str) -> Result:
     """Ask a store about a URL."""
     return run("why", url, "--store", str(path), *arguments)

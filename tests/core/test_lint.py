@@ -519,7 +519,7 @@ def test_a_longer_file_costs_no_more_than_its_length(file: Callable[[int], bytes
     ids=lambda line: line[:14].decode(),
 )
 def test_no_line_is_a_trap(line: bytes) -> None:
-    """No expression looks back over a long line: that takes half a second or more of processor time, and this hundredths."""
+    """No expression looks back over a long line: that would take half a second or more, where this takes hundredths."""
     began = time.process_time()
     assert lint(GROUP + (line + b"\n") * 4)
     assert time.process_time() - began < 0.3
