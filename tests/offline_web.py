@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
+from tests.gate.servers import LOOPBACK, SELF_SIGNED
 from tests.offline import DOORS
 
 from robotgate.cli.demo import DEFAULT_PORT, request_line
@@ -24,29 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ROOT: Final = Path(__file__).parents[1]
-LOOPBACK: Final = "127.0.0.1"
-EXAMPLE_KEY: Final = """\
------BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXRzdocldHU0PXPm8
-/yXOz5DX9ZuZfbbH2A56hG+k2+ihRANCAASwTyAQ9PmqrO1Kb0h4y4QTndB85kIL
-XKO7L+a0zOzkhgEc75FGYvWA+/aCaMp/oMolr5mnShqUG2wF0K73Fa0z
------END PRIVATE KEY-----
------BEGIN CERTIFICATE-----
-MIICGDCCAb6gAwIBAgIUddqQhhFwI7e1PDBcbDrmGxp1pN8wCgYIKoZIzj0EAwIw
-KDEmMCQGA1UEAwwdcm9ib3RnYXRlIGRvY3VtZW50YXRpb24gdGVzdHMwIBcNMjYx
-MTIyMTAzMDUxWhgPMjEyNjEwMjkxMDMwNTFaMCgxJjAkBgNVBAMMHXJvYm90Z2F0
-ZSBkb2N1bWVudGF0aW9uIHRlc3RzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
-sE8gEPT5qqztSm9IeMuEE53QfOZCC1yjuy/mtMzs5IYBHO+RRmL1gPv2gmjKf6DK
-Ja+Zp0oalBtsBdCu9xWtM6OBwzCBwDAdBgNVHQ4EFgQUcQxhq4+EEdssLQ9LNEYh
-P2O378IwHwYDVR0jBBgwFoAUcQxhq4+EEdssLQ9LNEYhP2O378IwXQYDVR0RBFYw
-VIILZXhhbXBsZS5vcmeCDSouZXhhbXBsZS5vcmeCC2V4YW1wbGUuY29tgg0qLmV4
-YW1wbGUuY29tggtleGFtcGxlLm5ldIINKi5leGFtcGxlLm5ldDAPBgNVHRMBAf8E
-BTADAQH/MA4GA1UdDwEB/wQEAwIChDAKBggqhkjOPQQDAgNIADBFAiAw8LWFW7IT
-Ha/C8Z0pD7qH+Bu5iG1uX0oWeeie0SaXWwIhAKHhRwCRFcFF3A3M7ceFNuFufhCF
-L+bvuPyJ+2AxTH9z
------END CERTIFICATE-----
-"""
-"""A key made for these tests, with a certificate for the names of examples, which the programs are made to trust."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +53,7 @@ class Web:
 async def offline_web(folder: Path) -> AsyncIterator[Web]:
     """Serve until the end of the block; the folder is for a file of ours."""
     key_file = folder / "examples.pem"
-    key_file.write_text(EXAMPLE_KEY, encoding="ascii")
+    key_file.write_text(SELF_SIGNED, encoding="ascii")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(key_file)
     told: list[str] = []

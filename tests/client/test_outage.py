@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import pytest
+from tests.gate.servers import LOOPBACK, unused_port
 from tests.waiting import settle
 
 from robotgate.client.connector import AddressInfo, ThreadPerNameResolver
@@ -21,13 +22,12 @@ from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLEr
 from robotgate.sites.record import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.gate.servers import Web
 
     Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-LOOPBACK: Final = "127.0.0.1"
 SHORT: Final = 0.05
 """Seconds; what is waited for never comes."""
 REFUSED: Final = "it refuses connections"
@@ -63,14 +63,6 @@ async def error_of(
         except (aiohttp.ClientError, OSError) as error:
             return error
     raise AssertionError(url)
-
-
-@pytest.fixture
-def deaf_port() -> Iterator[int]:
-    """A port that is taken, without a listener."""
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, 0))
-        yield int(taken.getsockname()[1])
 
 
 @asynccontextmanager
@@ -123,9 +115,9 @@ def saying(octets: bytes) -> Talk:
     return talk
 
 
-async def test_refused_connection(deaf_port: int) -> None:
+async def test_refused_connection() -> None:
     """There is no listener."""
-    error = await error_of(f"http://{LOOPBACK}:{deaf_port}/")
+    error = await error_of(f"http://{LOOPBACK}:{unused_port()}/")
     assert isinstance(error, aiohttp.ClientConnectorError)
     assert outage_of(error) == REFUSED
     assert outage_of(error, host=LOOPBACK) == REFUSED
@@ -184,13 +176,13 @@ async def test_certificate_that_nobody_trusts(web: Web) -> None:
     assert "self-signed certificate" in outage.replace("self signed", "self-signed")
 
 
-async def test_proxy_that_fails(deaf_port: int) -> None:
+async def test_proxy_that_fails() -> None:
     """It is down, has no address, or refuses to connect: that says nothing of the host behind it."""
     no_name = unresolved(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
     async with server(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as authority:
         for scheme, proxy, connector, kind in (
-            ("http", f"{LOOPBACK}:{deaf_port}", None, aiohttp.ClientProxyConnectionError),
-            ("https", f"{LOOPBACK}:{deaf_port}", None, aiohttp.ClientProxyConnectionError),
+            ("http", f"{LOOPBACK}:{unused_port()}", None, aiohttp.ClientProxyConnectionError),
+            ("https", f"{LOOPBACK}:{unused_port()}", None, aiohttp.ClientProxyConnectionError),
             (
                 "http",
                 "proxy.example:1",
@@ -317,9 +309,9 @@ async def test_robots_txt_of_a_host_that_is_there(talk: Talk, *, timeout: float,
     assert (failure.is_outage, failure.is_silence) == (False, is_silence)
 
 
-async def test_robots_txt_that_cannot_be_asked_for(deaf_port: int) -> None:
+async def test_robots_txt_that_cannot_be_asked_for() -> None:
     """A host that refuses connections has an outage; a URL that cannot be requested is none of the host."""
-    failure = await failure_of(f"http://{LOOPBACK}:{deaf_port}/robots.txt")
+    failure = await failure_of(f"http://{LOOPBACK}:{unused_port()}/robots.txt")
     assert (failure.is_outage, failure.is_silence) == (True, False)
     for url in ("http:///robots.txt", "http://[bad/robots.txt", "no URL"):
         failure = await failure_of(url)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from tests.gate.servers import (
     dripping,
     hang_up,
     silent,
+    unused_port,
 )
 from tests.waiting import until
 
@@ -85,13 +85,6 @@ async def client(web: Web, gate: RobotGate) -> AsyncIterator[httpx.AsyncClient]:
     """A client behind a gate without delay."""
     async with crawler(web, gate) as client:
         yield client
-
-
-def free_port() -> int:
-    """A port of loopback without a listener."""
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, 0))
-        return int(taken.getsockname()[1])
 
 
 async def test_disallowed_page_never_reaches_the_server(web: Web, client: httpx.AsyncClient) -> None:
@@ -404,19 +397,6 @@ async def test_store_that_fails_is_an_error_of_both_libraries(web: Web, open_gat
     assert web.visits == []
 
 
-async def test_refused_connection_opens_the_circuit(open_gate: OpenGate) -> None:
-    """A refused connection closes the host for the next requests. `retries=` of httpx stay within one turn."""
-    gate = await open_gate(allow_private_addresses=True, give_up_after=0.0)
-    page = f"http://localhost:{free_port()}/page"
-    gate.learn(page, b"")
-    transport = GateTransport(gate, httpx.AsyncHTTPTransport(retries=1))
-    async with httpx.AsyncClient(transport=transport) as client:
-        for _ in range(2):
-            with pytest.raises(HostUnavailableError, match="it refuses connections"):
-                await client.get(page)
-    assert gate.host(page).visits == 1
-
-
 async def test_request_that_was_not_sent_waits_for_another_turn(web: Web, gate: RobotGate) -> None:
     """A server that restarts costs a second, and no page; so does a POST."""
 
@@ -440,24 +420,29 @@ async def test_request_that_was_not_sent_waits_for_another_turn(web: Web, gate: 
 @pytest.mark.parametrize(
     ("url", "kind", "cause"),
     [
+        ("http://localhost:{port}/", HostUnavailableError, "it refuses connections"),
         ("http://nowhere.invalid/", HostUnavailableError, "its name cannot be resolved"),
         ("https://127.0.0.1:{web.tls_port}/", httpx.ConnectError, "its TLS handshake fails"),
         ("https://127.0.0.1:{web.port}/", httpx.ConnectError, "its TLS handshake fails"),
     ],
-    ids=["name", "certificate", "no TLS"],
+    ids=["port", "name", "certificate", "no TLS"],
 )
 async def test_host_that_cannot_be_reached_opens_the_circuit(
     web: Web, open_gate: OpenGate, url: str, kind: type[Exception], cause: str
 ) -> None:
-    """A name without an address, a wrong certificate and a failing handshake close the host for the next requests."""
+    """A refused connection, a name without an address, a wrong certificate and a failing handshake close the host for
+    the next requests. `retries=` of httpx stay within one turn.
+    """
     gate = await open_gate(allow_private_addresses=True, give_up_after=0.0)
-    page = url.format(web=web)
+    page = url.format(web=web, port=unused_port())
     gate.learn(page, b"")
-    async with httpx.AsyncClient(transport=GateTransport(gate)) as client:
+    transport = GateTransport(gate, httpx.AsyncHTTPTransport(retries=1))
+    async with httpx.AsyncClient(transport=transport) as client:
         with pytest.raises(kind):
             await client.get(page)
         with pytest.raises(HostUnavailableError, match=cause):
             await client.get(page)
+    assert gate.host(page).visits == 1
 
 
 @pytest.mark.parametrize(
@@ -507,7 +492,7 @@ async def test_error_that_the_caller_is_handling_is_not_the_cause(web: Web, open
     """An error of this machine says nothing about the host, even while the caller handles a refused connection."""
     gate = await open_gate(allow_private_addresses=True)
     page = f"http://{LOOPBACK}:{web.port}/"
-    elsewhere = f"http://localhost:{free_port()}/"
+    elsewhere = f"http://localhost:{unused_port()}/"
     for url in (page, elsewhere):
         gate.learn(url, b"")
     # No interface of this machine has this address: EADDRNOTAVAIL.

@@ -102,7 +102,7 @@ async def test_what_the_page_warns_of_goes_past_the_gate(web: Web, site: str, wa
 @pytest.mark.slow
 def test_successor_of_httpx_takes_its_place() -> None:
     """Tests of the transport and the client pass with httpx2 in place of httpx, by `httpx2.alias_httpx()`."""
-    chosen = "identity or large_stream or refused_connection or disallowed or bounded or proxied"
+    chosen = "identity or large_stream or refused_connection or cannot_be_reached or disallowed or bounded or proxied"
     command = [sys.executable, "-c", ALIASED, "-q", "-n0", "-p", "no:cacheprovider", "-k", chosen]
     ignoring = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     paths = [

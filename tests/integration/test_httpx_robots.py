@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
-from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent
-from tests.integration.test_httpx import free_port
+from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent, unused_port
 
 from robotgate.integrations.httpx import HttpxFetcher
 from robotgate.sites import Answer, Failure
@@ -132,12 +131,12 @@ async def test_host_that_begins_to_answer_is_there(
 
 async def test_refused_connection_is_an_outage(transport: httpx.AsyncHTTPTransport) -> None:
     """A refused connection is an outage of the host."""
-    given = await failure(transport, f"http://{LOOPBACK}:{free_port()}/robots.txt")
+    given = await failure(transport, f"http://{LOOPBACK}:{unused_port()}/robots.txt")
     assert given.is_outage
     assert given.cause.startswith("ConnectError: ")
 
 
 async def test_dead_proxy_is_no_outage() -> None:
     """A proxy that refuses connections is no outage of the host."""
-    async with httpx.AsyncHTTPTransport(proxy=f"http://{LOOPBACK}:{free_port()}") as proxied:
+    async with httpx.AsyncHTTPTransport(proxy=f"http://{LOOPBACK}:{unused_port()}") as proxied:
         assert not (await failure(proxied, "http://site.example/robots.txt")).is_outage
