@@ -118,7 +118,6 @@ def saying(octets: bytes) -> Talk:
 async def test_refused_connection() -> None:
     """There is no listener."""
     error = await error_of(f"http://{LOOPBACK}:{unused_port()}/")
-    assert isinstance(error, aiohttp.ClientConnectorError)
     assert outage_of(error) == REFUSED
     assert outage_of(error, host=LOOPBACK) == REFUSED
 
@@ -134,34 +133,32 @@ async def test_refused_connection() -> None:
 async def test_name_without_an_address(reason: OSError) -> None:
     """The look-up failed, in the system's words or another resolver's."""
     error = await error_of("http://site.example/", unresolved(reason))
-    assert isinstance(error, aiohttp.ClientConnectorDNSError)
     for host in (None, "site.example", "Site.Example."):
         assert outage_of(error, host=host) == NO_NAME
 
 
 @pytest.mark.parametrize(
-    ("talk", "scheme", "options", "kind", "outage"),
+    ("talk", "scheme", "options", "outage"),
     [
-        (keep_silent, "http", {"total": SHORT}, TimeoutError, NO_ANSWER),
-        (keep_silent, "http", {"sock_read": SHORT}, aiohttp.SocketTimeoutError, NO_ANSWER),
+        (keep_silent, "http", {"total": SHORT}, NO_ANSWER),
+        (keep_silent, "http", {"sock_read": SHORT}, NO_ANSWER),
         # It says nothing to a TLS handshake, which is a part of connecting.
-        (keep_silent, "https", {"connect": SHORT}, aiohttp.ConnectionTimeoutError, NO_CONNECTION),
-        (keep_silent, "https", {"sock_connect": SHORT}, aiohttp.ConnectionTimeoutError, NO_CONNECTION),
-        (hang_up, "http", {}, aiohttp.ServerDisconnectedError, HUNG_UP),
-        (reset, "http", {}, aiohttp.ClientOSError, HUNG_UP),
-        (hang_up, "https", {}, aiohttp.ClientConnectorError, ""),
-        (saying(b"HTTP/1.1 400 Bad\r\n\r\n"), "https", {}, aiohttp.ClientConnectorSSLError, NO_TLS),
-        (saying(HALF), "http", {}, aiohttp.ClientPayloadError, None),
-        (saying(b"no HTTP at all\r\n\r\n"), "http", {}, aiohttp.ClientResponseError, None),
+        (keep_silent, "https", {"connect": SHORT}, NO_CONNECTION),
+        (keep_silent, "https", {"sock_connect": SHORT}, NO_CONNECTION),
+        (hang_up, "http", {}, HUNG_UP),
+        (reset, "http", {}, HUNG_UP),
+        (hang_up, "https", {}, ""),
+        (saying(b"HTTP/1.1 400 Bad\r\n\r\n"), "https", {}, NO_TLS),
+        (saying(HALF), "http", {}, None),
+        (saying(b"no HTTP at all\r\n\r\n"), "http", {}, None),
     ],
 )
 async def test_server_that_is_there_and_gives_no_answer(
-    *, talk: Talk, scheme: str, options: dict[str, float], kind: type[BaseException], outage: str | None
+    *, talk: Talk, scheme: str, options: dict[str, float], outage: str | None
 ) -> None:
     """What is no outage was reached, or is silent: a kept connection that was closed meanwhile looks the same."""
     async with server(talk) as authority:
         error = await error_of(f"{scheme}://{authority}/", timeout=aiohttp.ClientTimeout(**options))
-    assert isinstance(error, kind)
     told = outage_of(error, host=LOOPBACK)
     assert told is None if outage is None else told is not None and told.startswith(outage)
     assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
@@ -170,7 +167,6 @@ async def test_server_that_is_there_and_gives_no_answer(
 async def test_certificate_that_nobody_trusts(web: Web) -> None:
     """Nothing can be asked of this host over TLS."""
     error = await error_of(f"https://{LOOPBACK}:{web.tls_port}/")
-    assert isinstance(error, aiohttp.ClientConnectorCertificateError)
     outage = outage_of(error, host=LOOPBACK)
     assert outage is not None
     assert "self-signed certificate" in outage.replace("self signed", "self-signed")
@@ -208,7 +204,6 @@ async def test_proxy_of_another_library() -> None:
             raise ProxyConnectionError(errno.ECONNREFUSED, "Couldn't connect to proxy")
 
     error = await error_of("http://site.example/", Connector())
-    assert isinstance(error, aiohttp.ClientOSError)
     assert outage_of(error) is None
     assert error.__cause__ is not None
     assert outage_of(error.__cause__) is None
@@ -222,7 +217,6 @@ async def test_what_this_machine_has_run_out_of() -> None:
         *(socket.gaierror(number, "ours") for number in (socket.EAI_MEMORY, socket.EAI_SYSTEM)),
     ):
         raised = await error_of("http://site.example/", unresolved(error))
-        assert isinstance(raised, aiohttp.ClientConnectorDNSError)
         assert outage_of(raised) is None
     for error in own:
 
@@ -230,14 +224,12 @@ async def test_what_this_machine_has_run_out_of() -> None:
             raise error
 
         raised = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
-        assert isinstance(raised, aiohttp.ClientConnectorError)
         assert outage_of(raised) is None
 
 
 async def test_address_that_this_machine_does_not_have() -> None:
     """As it really comes: there is nothing to connect from."""
     error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(local_addr=("192.0.2.1", 0)))
-    assert isinstance(error, aiohttp.ClientConnectorError)
     assert outage_of(error) is None
 
 
