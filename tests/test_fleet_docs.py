@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
 BY_OWNER, BY_STORE = blocks(PAGE, "python")
 _, ACL = (" ".join(block.split()) for block in blocks(PAGE, "text"))
+crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
 OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MULTILINE)
 DELAY: Final = 0.1
 
@@ -59,7 +60,6 @@ async def test_a_fleet_is_one_crawler(
     server: RedisServer, web: Web, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two that know nothing of each other ask one robots.txt, and leave the delay between all their requests."""
-    crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
     url, origin = server.url.replace("/0", "/2"), f"http://127.0.0.1:{web.port}"
     options: Mapping[str, object] = {"delay": DELAY, "allow_private_addresses": True}
     pages = [f"{origin}/{page}" for page in range(8)]
@@ -85,7 +85,6 @@ def test_options_are_those_of_the_store() -> None:
 @pytest.mark.slow
 async def test_the_user_of_the_acl_can_crawl(server: RedisServer, web: Web) -> None:
     """Two workers, records, grants, listings, blocks: the server refuses nothing, and notes no refusal."""
-    crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
     async with Redis(port=server.port) as admin:
         await admin.execute_command(*ACL.split())  # type: ignore[no-untyped-call]
         origin = f"http://127.0.0.1:{web.port}"

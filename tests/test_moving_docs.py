@@ -64,20 +64,11 @@ OF: Final = _OF.groupdict()
 _PROTEGO_TABLE, _URLLIB_TABLE, _DIFFERENCES = tables(PROTEGO)
 
 
-@pytest.mark.parametrize("row", _PROTEGO_TABLE, ids=lambda row: next(iter(row.values())))
-def test_protego_says_the_same(row: dict[str, str]) -> None:
+@pytest.mark.parametrize("row", [*_PROTEGO_TABLE, *_URLLIB_TABLE], ids=lambda row: next(iter(row.values())))
+def test_the_other_library_says_the_same(row: dict[str, str]) -> None:
     """Of an ordinary file, either expression of a row has the same value."""
     protego = pytest.importorskip("protego")
     names = {**names_of(WHOLE_NUMBERS), "rp": protego.Protego.parse(WHOLE_NUMBERS.decode())}
-    theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row.values())
-    assert theirs == ours
-    assert ours is not None
-
-
-@pytest.mark.parametrize("row", _URLLIB_TABLE, ids=lambda row: next(iter(row.values())))
-def test_urllib_says_the_same(row: dict[str, str]) -> None:
-    """As above."""
-    names = names_of(WHOLE_NUMBERS)
     theirs, ours = (plain(eval(CODE.findall(cell)[0], names)) for cell in row.values())
     assert theirs == ours
     assert ours is not None

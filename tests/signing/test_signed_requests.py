@@ -14,7 +14,7 @@ from crawlee.crawlers import HttpCrawler
 from crawlee.storage_clients import MemoryStorageClient
 from multidict import CIMultiDict
 from tests.conftest import AGENT, CONTACT
-from tests.documents import blocks_of
+from tests.documents import blocks_of, defined_by
 from tests.gate.servers import hang_up
 from tests.integration.test_httpx import ToTheWeb
 from tests.integration.test_scrapy import ADDONS, CRAWL, run
@@ -300,9 +300,8 @@ async def test_page_is_bought_as_the_docs_show(
     """The functions of docs/signing.md pay what a 402 asks for, if that is not too much, and follow no redirect."""
     monkeypatch.chdir(tmp_path)
     KEY.write(tmp_path / "bot.pem")
-    shown: dict[str, object] = {}
-    exec(next(block.text for block in blocks_of(ROOT / "docs/signing.md") if "def buy(" in block.text), shown)
-
+    program = next(block.text for block in blocks_of(ROOT / "docs/signing.md") if "def buy(" in block.text)
+    shown = defined_by(program, "docs/signing.md")
     make = cast("Callable[[], Ed25519Signer]", shown["paying_signer"])
     buy = cast("Callable[[RobotGate, str, float], Awaitable[Response]]", shown["buy"])
 

@@ -334,7 +334,7 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 
 DEAR: Final = {
     *("a bomb of blanks", "attributes", "names", "empty blocks, compressed", "lines of nothing"),
-    *("a line without end", "a bomb of a text"),
+    *("a line without end", "a bomb of a text", "a bomb in a bomb"),
 }
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import zlib
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, dripping, endless, hang_up
+from tests.gate.test_hostile_bodies import bomb
 
 from robotgate import (
     DisallowedError,
@@ -203,14 +203,6 @@ async def test_number_of_sitemaps_is_bounded(web: Web, gate: RobotGate) -> None:
     assert len(web.urls) == 6
 
 
-async def bomb(_: aioweb.Request) -> aioweb.StreamResponse:
-    """A sitemap's begin and then more blanks than are read, as gzip makes them small."""
-    packer = zlib.compressobj(1, wbits=31)
-    body = packer.compress(BEGUN)
-    body += b"".join(packer.compress(b" " * 1024 * 1024) for _ in range(60)) + packer.flush()
-    return aioweb.Response(body=body)
-
-
 def broken_chunk(body: bytes) -> Handler:
     """A body, and a chunk that is none."""
 
@@ -233,7 +225,7 @@ BEGUN: Final = urlset(*PAGES).removesuffix("</urlset>").encode()
 @pytest.mark.parametrize(
     ("handler", "cause"),
     [
-        pytest.param(bomb, "longer than", id="bomb"),
+        pytest.param(bomb(BEGUN, b" ", mebibytes=60), "longer than", id="bomb"),
         pytest.param(endless(f"<url><loc>{PAGES[0]}</loc></url>".encode() * 1000), "", id="endless, no root"),
         pytest.param(endless(BEGUN), "", id="endless"),
         pytest.param(cut_off(BEGUN, length=100_000), "ClientPayloadError", id="hang-up in the body"),
