@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 import pytest
 
-from robotgate import GateOptions, HostUnavailableError, RobotGate, TooSoonError
+from robotgate import GateOptions, HostUnavailableError, RobotGate, RobotGateError, TooSoonError
 from robotgate.sites import Answer
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
-    from robotgate import Fetcher, RobotGateError
+    from robotgate import Fetcher
     from robotgate.events import Event
     from robotgate.sites import Failure
 
 Result = TypeVar("Result")
+Refusal = TypeVar("Refusal", bound=RobotGateError)
 
 SITE: Final = "http://a.example"
 PAGE: Final = "http://a.example/page"
@@ -158,8 +159,8 @@ async def together(*tasks: Awaitable[Result]) -> list[Result]:
 
 
 async def refusal(
-    turn: Awaitable[float], kind: type[RobotGateError] | tuple[type[RobotGateError], ...]
-) -> tuple[RobotGateError, float]:
+    turn: Awaitable[float], kind: type[Refusal] | tuple[type[Refusal], ...]
+) -> tuple[Refusal, float]:
     """The error that a visit ends in, and when.
 
     Raises:

@@ -72,25 +72,6 @@ async def test_hosts_that_nobody_else_wants_take_few_calls(server: RedisServer, 
         assert await calls(server) - before <= 12
 
 
-@pytest.mark.slow
-async def test_a_waiter_learns_the_pace_of_a_host_that_was_new(server: RedisServer, prefix: str) -> None:
-    """Once the owner has visited the host, a waiter looks four times for each delay, not ever more seldom."""
-    async with (
-        worker(server.url, prefix, lease=20.0) as owner,
-        worker(server.url, prefix, lease=20.0) as other,
-    ):
-        await owner.obtain()
-        waiting = other.ask()
-        await asyncio.sleep(1.0)
-        now = NOW()
-        await owner.store.save_hosts({KEY: HostState(last_visit_at=now, next_allowed_at=now + 0.1)})
-        before = await calls(server)
-        await asyncio.sleep(1.5)
-        assert await calls(server) - before > 20
-        owner.session.leave(KEY, None)
-        await waiting
-
-
 async def test_what_nobody_wants_stays(workers: list[Worker]) -> None:
     """An owner that nobody disturbs keeps its host for as long as it lives."""
     grant = await workers[0].obtain()
@@ -134,20 +115,6 @@ async def test_a_session_that_is_cut_off_stops_before_others_start(server: Redis
         assert not grant.lease.is_valid()
         living.visit_and_leave()
         assert (await again).lease.is_valid()
-
-
-async def test_a_suspended_machine_holds_nothing(
-    server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Validity is judged by a clock that ran on meanwhile, before any message could have come."""
-    suspended = 0.0
-    async with worker(server.url, prefix) as one:
-        seat = one.session._by_tag[0]
-        monkeypatch.setattr(seat, "uptime", lambda real=seat.uptime: real() + suspended)
-        grant = await one.obtain()
-        assert grant.lease.is_valid()
-        suspended = LEASE
-        assert not grant.lease.is_valid()
 
 
 async def test_active_owner_hears_soon_that_it_is_wanted(server: RedisServer, prefix: str) -> None:

@@ -364,11 +364,11 @@ async def test_a_host_takes_little_room(path: Path) -> None:
             bytes_read=number * 30_000,
             latency=1 / (number + 3),
         )
-        for number in range(20_000)
+        for number in range(5_000)
     }
     async with SQLiteStore(path, clock=HandClock()) as store:
         await store.save_hosts(states)
-    assert path.stat().st_size / 20_000 < 100
+    assert path.stat().st_size / 5_000 < 100
 
 
 # Clocks.

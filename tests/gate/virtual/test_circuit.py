@@ -117,7 +117,6 @@ async def test_cause_in_words() -> None:
         async with gate.turn(PAGE) as turn:
             turn.report_unreachable("its gopher hole has caved in")
         error, _ = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
         assert error.cause == "its gopher hole has caved in"
 
 

@@ -93,7 +93,6 @@ async def test_block_without_end() -> None:
         assert gate.wait_time(PAGE) == math.inf
         assert gate.host(PAGE).next_allowed_at == math.inf
         error, _ = await refusal(visit(gate, max_wait=1e9), TooSoonError)
-        assert isinstance(error, TooSoonError)
         assert error.retry_after == math.inf
         waiting = [asyncio.create_task(visit(gate, url)) for url in (PAGE, PAGE, OTHER)]
         await asyncio.sleep(DAY / 2)

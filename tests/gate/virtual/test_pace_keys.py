@@ -93,7 +93,6 @@ async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
     async with gate_that_knows(SITE, SECURE_SITE, pace_key=policy, give_up_after=0.0) as gate:
         assert await visit(gate, takes=1.0, error=REFUSED) == 0.0
         error, at = await refusal(visit(gate), HostUnavailableError)
-        assert isinstance(error, HostUnavailableError)
         assert (at, error.host) == (1.0, "a.example")
         assert await visit(gate, SECURE) == 2.0
         await sleep_until(20.0)

@@ -111,7 +111,6 @@ async def test_patience_ends_while_another_gate_has_the_host() -> None:
         await holding
         assert await visit(two, max_wait=1.0) == 21.0
         error, at = await refusal(visit(one, max_wait=0.5), TooSoonError)
-        assert isinstance(error, TooSoonError)
         assert (at, error.retry_after) == (21.0, 1.0)
 
 
