@@ -182,7 +182,7 @@ def test_no_file_takes_much_memory() -> None:
 
 def test_lint_is_linear_in_the_rules_of_a_group() -> None:
     """Twice the rules take about twice the processor time: to find one rule among them is one built-in call."""
-    bodies = {count: b"User-agent: *\n" + lines("Disallow: /{}", count) for count in (2_000, 4_000)}
+    bodies = {count: b"User-agent: *\n" + lines("Disallow: /{}", count) for count in (1_000, 2_000)}
     best = dict.fromkeys(bodies, float("inf"))
     # A busy machine takes longer for the same work, now for one of the two, now for the other.
     for rounds in range(20):
@@ -190,9 +190,9 @@ def test_lint_is_linear_in_the_rules_of_a_group() -> None:
             began = time.process_time()
             lint(body)
             best[count] = min(best[count], time.process_time() - began)
-        if rounds > 1 and best[4_000] <= MOST_TIME * best[2_000]:
+        if rounds > 1 and best[2_000] <= MOST_TIME * best[1_000]:
             break
-    assert best[4_000] <= MOST_TIME * best[2_000]
+    assert best[2_000] <= MOST_TIME * best[1_000]
 
 
 @pytest.mark.slow

@@ -324,8 +324,8 @@ async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: 
             assert await store.load_host(KEY) is None
 
 
-async def test_what_is_no_redis_is_told_at_once() -> None:
-    """A web server, for one."""
+async def test_what_is_no_such_database_is_told_at_once(server: RedisServer) -> None:
+    """A web server, for one; and a number that the server does not have is not taken for another one."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
@@ -333,16 +333,13 @@ async def test_what_is_no_redis_is_told_at_once() -> None:
         writer.close()
 
     web = await asyncio.start_server(serve, "127.0.0.1", 0)
-    store = RedisStore(f"redis://127.0.0.1:{web.sockets[0].getsockname()[1]}", patience=60)
-    with pytest.raises(StoreError, match="does not use the protocol of Redis"):
-        await store.open()
-    await store.aclose()
+    port = web.sockets[0].getsockname()[1]
+    for url, cause in (
+        (f"redis://127.0.0.1:{port}", "does not use the protocol of Redis"),
+        (server.url.removesuffix("/0") + "/99", "/99: it has no database of that number"),
+    ):
+        store = RedisStore(url, patience=60)
+        with pytest.raises(StoreError, match=cause):
+            await store.open()
+        await store.aclose()
     web.close()
-
-
-async def test_a_database_that_is_not_there_is_told_at_once(server: RedisServer) -> None:
-    """Not taken for another one."""
-    store = RedisStore(server.url.removesuffix("/0") + "/99", patience=60)
-    with pytest.raises(StoreError, match=r"/99: it has no database of that number"):
-        await store.open()
-    await store.aclose()
