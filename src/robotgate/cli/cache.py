@@ -37,6 +37,7 @@ from robotgate.sites.status_table import MAX_SKEW, STATUS_TABLE
 from robotgate.stores import codec
 from robotgate.stores.base import in_pages
 from robotgate.stores.codec import MAX_LINE_BYTES, FieldError, quoted, take, text_value
+from robotgate.stores.grants import not_before
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ async def forget(*, selection: Selection, pace: bool, **_: object) -> int:
         origins = [record.origin for record in records]
         removed = [f"the robots.txt of {origin}" for origin in origins if await store.forget_record(origin)]
         for pace_key, state in states.items():
-            due_at = max(state.next_allowed_at, state.blocked_until_at)
+            due_at = not_before(state)
             if not pace and due_at > now:
                 kept.append(f"the pace of {pace_key}: it may not be visited before {output.moment(due_at)}")
             elif (pace or selection.port is None) and await store.forget_host(pace_key):
@@ -556,7 +557,7 @@ def _cells(record: RobotsRecord | None, state: HostState | None, now: float) -> 
         checked, left = f"{output.span(now - record.checked_at)} ago", record.fresh_until_at - now
         fresh = output.span(left) if left > 0 else "expired"
     if state is not None:
-        visits, due_at = output.short(state.visits), max(state.next_allowed_at, state.blocked_until_at)
+        visits, due_at = output.short(state.visits), not_before(state)
         word = "blocked" if state.blocked_until_at >= state.next_allowed_at else "in"
         wait = output.span(due_at - now)
         due = "now" if due_at <= now else "never" if wait == output.ENDLESS else f"{word} {wait}"
@@ -617,7 +618,7 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
     yield "read", output.counted(state.bytes_read, "byte")
     if state.last_visit_at is not None:
         yield "last visit", output.ago(state.last_visit_at, now)
-    due_at = max(state.next_allowed_at, state.blocked_until_at)
+    due_at = not_before(state)
     is_endless = output.span(due_at - now) == output.ENDLESS
     yield "next visit", "never" if is_endless else output.time_left(due_at, now, "not before", over="now")
     if state.failures:
