@@ -10,7 +10,6 @@ import pytest
 from tests.client.hostile_answers import BODY, HOSTILE, answer, compressed, serving
 
 from robotgate.client.robots import AiohttpFetcher
-from robotgate.pace.signals import retry_after_of
 from robotgate.sites.record import Answer, Failure
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ async def test_repeated_headers_are_read_in_the_stricter_way(status: bytes) -> N
         )
     )
     assert isinstance(result, Answer)
-    assert retry_after_of(result.headers, now=0.0) == 3600.0
+    assert result.retry_after(0.0) == 3600.0
     assert (result.cache_control, result.etag) == ("public, max-age=600", None)
     assert result.last_modified == "Sat, 21 Nov 2026 12:00:00 GMT"
 

@@ -23,7 +23,6 @@ from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, Rob
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.scheduler import Scheduler, Timer
-from robotgate.pace.signals import retry_after_of
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.rules.grammar import MAX_BYTES
@@ -350,12 +349,8 @@ class SiteCache:
             ruling = self._ruling_of(record, site, now)
         else:
             # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
-            pause = (
-                retry_after_of(response.headers, now=now)
-                if response is not None and record.failures
-                else None
-            )
-            ruling = self.learn(site, record, now, retry_at=now + (pause or 0.0))
+            pause = response.retry_after(now) if response is not None and record.failures else 0.0
+            ruling = self.learn(site, record, now, retry_at=now + pause)
         self.events.emit(
             RobotsFetched(
                 at=now,
@@ -403,11 +398,7 @@ class SiteCache:
                 outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
                 return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
             url = f"{hop.key}{target}"
-            pause = (
-                retry_after_of(answer.headers, now=self.scheduler.now())
-                if isinstance(answer, Answer)
-                else None
-            )
+            pause = answer.retry_after(self.scheduler.now()) if isinstance(answer, Answer) else 0.0
             if pause:
                 # On the way to the same host, the host's own block holds as well.
                 if pause > hop.options["max_block"]:

@@ -74,6 +74,11 @@ class Answer:
     age: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Names in any case. What they ask of our speed is read: Retry-After, and the quotas of RateLimit."""
+
+    def retry_after(self, now: float) -> float:
+        """The seconds that Retry-After asks for; 0 where it does not say."""
+        return retry_after_of(self.headers, now=now) or 0.0
+
     may_be_of_proxy: bool = False
     """Whether a proxy on the way may have given it in the site's place."""
 
@@ -293,7 +298,7 @@ def _lifetime(
     if rule is Lifetime.NOT_KEPT:
         return 0.0
     if rule is Lifetime.RETRY:
-        retry_after = None if response is None else retry_after_of(response.headers, now=now)
+        retry_after = None if response is None else response.retry_after(now)
         return retry_delay(failures, retry_after=retry_after, jitter=jitter)
     if rule is Lifetime.ONE_DAY or response is None:
         return DAY
