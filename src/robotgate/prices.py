@@ -102,13 +102,10 @@ def _of_offers(text: str) -> Price | None:
         return None
     offers: object = asked.get("accepts") if isinstance(asked, dict) else None
     for offer in offers[:MAX_ACCEPTED] if isinstance(offers, list) else ():
-        if not isinstance(offer, dict):
-            continue
-        amount, asset = offer.get("amount"), offer.get("asset")
-        if not isinstance(amount, str) or not isinstance(asset, str):
-            continue
-        if _UNITS.fullmatch(amount) and _ASSET.fullmatch(asset):
-            return Price("x402", amount, asset)
+        match offer:
+            case {"amount": str(amount), "asset": str(asset)}:
+                if _UNITS.fullmatch(amount) and _ASSET.fullmatch(asset):
+                    return Price("x402", amount, asset)
     return None
 
 

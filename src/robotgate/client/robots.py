@@ -488,6 +488,10 @@ class Silence(str):
     __slots__ = ()
 
 
+NO_ANSWER: Final = Silence("it does not answer in time")
+HUNG_UP: Final = Silence("it closes the connection without an answer")
+
+
 def failure_of(
     cause: str, outage: str | None, *, fault: str | None = None, is_garbled: bool = False
 ) -> Failure:
@@ -520,12 +524,12 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         return f"its TLS handshake fails ({error.__cause__ or error})"
     if isinstance(error, TimeoutError):
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-        return "it takes no connection in time" if is_connecting else Silence("it does not answer in time")
+        return "it takes no connection in time" if is_connecting else NO_ANSWER
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, socket.gaierror):
         return None if cause.errno in OWN_LOOK_UP_ERRNOS else "its name cannot be resolved"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return Silence("it closes the connection without an answer")
+        return HUNG_UP
     if not isinstance(cause, OSError) or cause.errno in OWN_ERRNOS:
         return None
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -534,4 +538,4 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         return "it refuses connections"
     if isinstance(error, aiohttp.ClientConnectorError) or cause.errno in UNREACHABLE_ERRNOS:
         return f"it takes no connection ({os.strerror(cause.errno) if cause.errno else cause})"
-    return Silence("it closes the connection without an answer") if cause.errno in LOST_ERRNOS else None
+    return HUNG_UP if cause.errno in LOST_ERRNOS else None

@@ -24,8 +24,9 @@ from robotgate.client.proxy import failed, fault_of_answer
 from robotgate.client.robots import (
     ASKED_FOR,
     CONNECT_TIMEOUT,
+    HUNG_UP,
+    NO_ANSWER,
     BoundedBody,
-    Silence,
     answer_of,
     cause_of,
     failure_of,
@@ -455,9 +456,9 @@ class _TracedRequest:
         if isinstance(error, httpx.ConnectTimeout):
             return "it takes no connection in time"
         if isinstance(error, httpx.TimeoutException | TimeoutError):
-            return Silence("it does not answer in time")
+            return NO_ANSWER
         if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
-            return Silence("it closes the connection without an answer")
+            return HUNG_UP
         return _failed_connection(error) if isinstance(error, httpx.ConnectError) else None
 
 

@@ -163,10 +163,8 @@ class _PageReader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "link", "script"):
             return
-        values: dict[str, str] = {}
-        for name, value in attrs:
-            # Of repeated attributes the first counts, in HTML. A value may be written on several lines.
-            values.setdefault(name, " ".join((value or "").split()))
+        # Of repeated attributes the first counts, in HTML. A value may be written on several lines.
+        values = {name: " ".join((value or "").split()) for name, value in reversed(attrs)}
         url, kind = values.get("href", ""), values.get("type", "")
         if tag == "meta":
             self._read_meta(values.get("name", ""), values.get("content", ""))

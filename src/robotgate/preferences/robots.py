@@ -63,28 +63,23 @@ _LICENSE_OUTSIDE: Final = (
 class RobotsStatements:
     """The statements of one robots.txt for one crawler and any URL of its site."""
 
-    __slots__ = ("_lines", "_patterns", "_readings", "for_every_path")
+    __slots__ = ("_patterns", "_readings", "content_usage", "for_every_path")
 
     def __init__(self, robots: ParsedFile, token: str) -> None:
         """Select the lines for a product token, in lower case."""
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
-        self._lines: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
+        self.content_usage: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
         """The Content-Usage lines and their statements, by the pattern of their path: empty for those without a path,
         which are the shortest match of every target."""
         for record, is_ours in _stated(robots, binding, _PREFERENCES):
             if is_ours:
                 path, value = _split_path(record.value)
                 pattern = read_patterns(path.replace("\n", "%0A"), None)[0] if path else ""
-                self._lines[pattern].append((record, value))
-        self._patterns = Patterns(tuple(filter(None, self._lines)))
+                self.content_usage[pattern].append((record, value))
+        self._patterns = Patterns(tuple(filter(None, self.content_usage)))
         self._readings: dict[str, Reading] = {}
         self.for_every_path: list[Statement] = _of_whole_site(robots, binding)
         """Statements for every path of the site: all but Content-Usage."""
-
-    @property
-    def has_content_usage(self) -> bool:
-        """Whether a Content-Usage line is for this crawler."""
-        return bool(self._lines)
 
     def of(self, target: str, *, is_allowed: bool) -> list[Statement]:
         """The statements for one target.
@@ -99,9 +94,9 @@ class RobotsStatements:
         """The lines with the longest path that matches; several such lines count together."""
         best = self._patterns.best(target)
         length = normal_length(best)
-        equal = [each for each in self._lines if each != best and normal_length(each) == length]
+        equal = [each for each in self.content_usage if each != best and normal_length(each) == length]
         longest = [best, *(each for each in equal[:_MAX_TIES] if matches(each, target))]
-        lines = [line for pattern in longest for line in self._lines.get(pattern, ())]
+        lines = [line for pattern in longest for line in self.content_usage.get(pattern, ())]
         found = []
         for record, value in sorted(lines, key=lambda line: line[0].line):
             if value not in self._readings:
@@ -138,9 +133,7 @@ def _split_path(value: str) -> tuple[str, str]:
 
 
 def _read_license(value: str) -> Reading:
-    if _ABSOLUTE.match(value) is None:
-        return Reading(broken=["not an absolute URL"])
-    return Reading(reference=value)
+    return Reading(reference=value) if _ABSOLUTE.match(value) else Reading(broken=["not an absolute URL"])
 
 
 READERS: Final[Mapping[str, Callable[[str], Reading]]] = {
@@ -195,7 +188,7 @@ class StatementRule(Rule):
 class PurposeRules(Rules):
     """The rules of a file for one token, and its statements about some purposes."""
 
-    __slots__ = ("_purposes", "_rules", "_statements")
+    __slots__ = ("_refused", "_rules", "_statements")
 
     def __init__(self, rules: Rules, statements: RobotsStatements, purposes: frozenset[Purpose]) -> None:
         super().__init__(
@@ -208,7 +201,7 @@ class PurposeRules(Rules):
         )
         self._rules = rules
         self._statements = statements
-        self._purposes = purposes
+        self._refused = {(purpose, Preference.DISALLOWED) for purpose in purposes}
 
     def _allows_units(self, target: str) -> bool:
         """Like `Rules._allows_units`."""
@@ -233,7 +226,7 @@ class PurposeRules(Rules):
         """Like `Rules.disallows_nothing`."""
         return (
             self._rules.disallows_nothing
-            and not self._statements.has_content_usage
+            and not self._statements.content_usage
             and self._refusing(self._statements.for_every_path) is None
         )
 
@@ -250,11 +243,7 @@ class PurposeRules(Rules):
 
     def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
         """The first statement that disallows a purpose."""
-        for statement in statements:
-            for purpose, preference in statement.says:
-                if preference is Preference.DISALLOWED and purpose in self._purposes:
-                    return statement
-        return None
+        return next((each for each in statements if not self._refused.isdisjoint(each.says)), None)
 
 
 def purposes_of(given: object) -> frozenset[Purpose]:

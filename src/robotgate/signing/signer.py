@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final, Self
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_whole
 from robotgate.signing.keys import SigningKey
-from robotgate.urls import Origin, parse_url
+from robotgate.urls import DEFAULT_PORTS, Origin, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 DIRECTORY_PATH: Final = "/.well-known/http-message-signatures-directory"
 """Where verifiers request an agent's public keys."""
-DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*)?", re.ASCII)
 """Authority, path and query. Every URL with an authority matches."""
 _FIELD: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -72,9 +71,8 @@ class Target:
         if found is None:
             raise InvalidURLError(url, "it has no host")
         scheme, authority = url.partition(":")[0].lower(), found[1].lower()
-        return cls(
-            scheme, authority.removesuffix(DEFAULT_PORTS.get(scheme, " ")), found[2] or "/", found[3] or ""
-        )
+        authority = authority.removesuffix(f":{DEFAULT_PORTS.get(scheme)}")
+        return cls(scheme, authority, found[2] or "/", found[3] or "")
 
 
 DERIVED: Final[Mapping[str, Callable[[str, Target], str]]] = {

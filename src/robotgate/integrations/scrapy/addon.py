@@ -115,8 +115,6 @@ class Addon(_OfCrawl):
         super().__init__(crawler)
         self.handlers: dict[str, str | type] = {}
         """The download handlers that send the requests, by scheme."""
-        self.max_wait: float | None = None
-        """Seconds that a request waits in all, for its turn and for a host that cannot be reached."""
         crawler.signals.connect(self._open, signals.spider_opened)
         crawler.signals.connect(self._close, signals.spider_closed)
 
@@ -145,7 +143,6 @@ class Addon(_OfCrawl):
         """
         self.gate = _make_gate(settings, ScrapyFetcher(self.crawler))
         self.gate.subscribe(self._count, RobotsFetched, HostBlocked)
-        self.max_wait = settings.getdict("ROBOTGATE_OPTIONS").get("max_wait")
         _set_defaults(settings, self.gate)
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", VerdictMiddleware, VERDICT_PRIORITY)
@@ -258,10 +255,7 @@ class PacedHandler(_OfCrawl):
             request.headers.setdefault(name, headers[name])
         try:
             with proxy_of(request):
-                turn = self._addon.gate.turn(
-                    _url_of_turn(request), priority=request.priority, max_wait=self._addon.max_wait
-                )
-                async with turn:
+                async with self._addon.gate.turn(_url_of_turn(request), priority=request.priority) as turn:
                     return await self._send_and_report(turn._turn, request)
         except RobotGateError as error:
             raise self._addon.refusal(request, error, of_turn=True) from error
@@ -412,15 +406,13 @@ def _set_defaults(settings: BaseSettings, gate: RobotGate) -> None:
         except OptionError as error:
             raise OptionError(f"USER_AGENT: {error}") from error
     settings.set("USER_AGENT", gate._identity.user_agent, _PRIORITY)
-    options = settings.getdict("ROBOTGATE_OPTIONS")
-    overrides = options.get("overrides", {}).values()
-    per_host = [
-        given.get("concurrency_per_host", 1) for given in (options, *(each.given for each in overrides))
-    ]
+    options = gate._options
+    given = (options, *(each.given for each in options["overrides"].values()))
+    per_host = [each["concurrency_per_host"] for each in given if "concurrency_per_host" in each]
     # The gate limits the requests that are sent. These limit the requests that wait: per host as many as may be sent at
     # once, and as many hosts as the gate serves at once.
     settings.set("CONCURRENT_REQUESTS_PER_DOMAIN", max(per_host), _PRIORITY)
-    settings.set("CONCURRENT_REQUESTS", options.get("concurrency", 256), _PRIORITY)
+    settings.set("CONCURRENT_REQUESTS", options["concurrency"], _PRIORITY)
     settings.set("SCHEDULER_PRIORITY_QUEUE", HostAwarePriorityQueue, _PRIORITY)
 
 

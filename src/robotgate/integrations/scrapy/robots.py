@@ -20,8 +20,9 @@ from scrapy.utils.python import to_unicode
 from robotgate.client.proxy import failed, fault_of_error
 from robotgate.client.robots import (
     ASKED_FOR,
+    HUNG_UP,
+    NO_ANSWER,
     BoundedBody,
-    Silence,
     answer_of,
     cause_of,
     failure_of,
@@ -47,16 +48,11 @@ _AS_IT_IS: Final = (
     *("allow_offsite", "download_fail_on_dataloss", "autothrottle_dont_adjust_delay"),
 )
 """Keys of a request's meta that keep Scrapy's middlewares and extensions from changing a request for robots.txt."""
-NO_ANSWER: Final = Silence("it does not answer in time")
 OUTAGES: Final[Mapping[str, set[str]]] = {
     "its name cannot be resolved": {"CannotResolveHostError", "DNSLookupError"},
     "it refuses connections": {"ConnectionRefusedError", "DownloadConnectionRefusedError"},
     NO_ANSWER: {"DownloadTimeoutError", "TimeoutError"},
-    Silence("it closes the connection without an answer"): {
-        "ConnectionDone",
-        "ConnectionLost",
-        "ResponseNeverReceived",
-    },
+    HUNG_UP: {"ConnectionDone", "ConnectionLost", "ResponseNeverReceived"},
     "it takes no connection (no route)": {"NoRouteError"},
     "it takes no connection in time": {"TCPTimedOutError"},
 }
