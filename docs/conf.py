@@ -97,7 +97,7 @@ nitpick_ignore_regex: Final = [
     # Nor these, which stand for options that are described in words.
     (
         "py:class",
-        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|SkippedRequest|StoreOption|T",
+        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|SessionOptions|SkippedRequest|StoreOption|T",
     ),
 ]
 

@@ -25,6 +25,7 @@ ORDER: Final = (
     {"client"},
     {"sitemaps", "threads", "observe.views"},
     {"gate", "gate_options"},
+    {"sessions"},
     {"lint"},
     {"observe"},
     {"testing"},

@@ -14,7 +14,7 @@ The way of one request, from the call down and back up::
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (statements, errors, urls, options and others); rules and preferences, one level; pace;
-sites; stores; client; sitemaps, threads and observe/views; gate; then lint, observe, testing,
+sites; stores; client; sitemaps, threads and observe/views; gate; sessions; then lint, observe, testing,
 signing, integrations, demo, dashboard and cli.
 """
 
@@ -50,6 +50,7 @@ from robotgate.options import HostOverride, Rate, Recheck, StatusPolicy
 from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
+from robotgate.sessions import gated_session
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
 from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
@@ -102,5 +103,6 @@ __all__ = [
     "Verdict",
     "WhenLost",
     "__version__",
+    "gated_session",
     "owner",
 ]

@@ -18,7 +18,7 @@ import aiohttp
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.awaited import No, Pending, Yes
 from robotgate.client.cache import SiteCache
-from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
+from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
 from robotgate.client.fetch import PageFetch, PageFetcher
 from robotgate.client.middleware import GateMiddleware
 from robotgate.client.persistence import Persistence
@@ -179,10 +179,8 @@ class RobotGate:
                 await self._own_store.open()
             options, session = self._options, self._options["session"]
             if session is None:
-                threads = options["concurrency"] + options["robots_concurrency"]
                 connector = BudgetedConnector(
-                    idle_limit(),
-                    resolver=ThreadPerNameResolver(max_threads=threads),
+                    max_look_ups=self._max_look_ups,
                     allow_private_addresses=self._cache.allow_private_addresses,
                 )
                 session = aiohttp.ClientSession(
@@ -767,6 +765,11 @@ class RobotGate:
         They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/sending.md has an example.
         """
         return self._threadsafe
+
+    @property
+    def _max_look_ups(self) -> int:
+        """How many names a session in front of this gate looks up at once: there are as many requests at most."""
+        return self._options["concurrency"] + self._options["robots_concurrency"]
 
     def _check_open(self) -> PageFetcher:
         if not self._turns.is_open:

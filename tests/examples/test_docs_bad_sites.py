@@ -37,7 +37,7 @@ def program_of(page: str, part: str) -> str:
 @pytest.mark.parametrize(
     ("page", "part", "replaced"),
     [
-        ("sending.md", "gate.middleware", None),
+        ("sending.md", "gated_session", None),
         ("spider.md", "MAX_PAGES", None),
         ("deploying.md", "SIGTERM", None),
         ("httpx.md", "gated_client", None),

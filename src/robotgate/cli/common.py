@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
 from robotgate.cli.output import logged
-from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector, ThreadPerNameResolver, idle_limit
+from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.gate_options import GATE_OPTIONS, open_store
@@ -267,9 +267,7 @@ async def opened_gate(
     trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
 
     connector = BudgetedConnector(
-        idle_limit(),
-        resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
-        allow_private_addresses=params["allow_private_addresses"],
+        max_look_ups=MAX_LOOK_UPS, allow_private_addresses=params["allow_private_addresses"]
     )
     async with aiohttp.ClientSession(
         connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares, **HEADER_LIMITS

@@ -255,7 +255,7 @@ def _is_public(address: str) -> bool:
         return False
 
 
-def idle_limit() -> int:
+def _idle_limit() -> int:
     """How many idle sockets this process may keep: a quarter of its descriptors, within bounds."""
     # Windows has no such limit. -1 stands for none elsewhere.
     allowed = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else USUAL_DESCRIPTORS
@@ -266,23 +266,31 @@ class BudgetedConnector(PublicConnector):
     """The connector of the gate's own session: requests under way are not limited, idle sockets are.
 
     Args:
-        max_idle: how many sockets may be open without a request.
+        max_look_ups: how many names it looks up at once.
+        max_idle: how many sockets may be open without a request; None: a quarter of the process's descriptors, within
+            bounds.
+        resolver: looks names up; None: a thread for each name.
     """
 
     _remedy = PERMITS
 
     def __init__(
-        self, max_idle: int, *, resolver: AbstractResolver, allow_private_addresses: bool = False
+        self,
+        *,
+        max_look_ups: int,
+        allow_private_addresses: bool = False,
+        max_idle: int | None = None,
+        resolver: AbstractResolver | None = None,
     ) -> None:
         super().__init__(
             allow_private_addresses=allow_private_addresses,
             socket_factory=self._counted_socket,
-            resolver=resolver,
+            resolver=resolver or ThreadPerNameResolver(max_threads=max_look_ups),
             ttl_dns_cache=DNS_TTL,
             dns_cache_max_size=MAX_CACHED_NAMES,
             limit=0,
         )
-        self._max_idle = max_idle
+        self._max_idle = _idle_limit() if max_idle is None else max_idle
         self.open_sockets: WeakSet[socket.socket] = WeakSet()
         """Those still connecting included."""
 

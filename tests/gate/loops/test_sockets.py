@@ -82,7 +82,9 @@ class WatchedConnector(BudgetedConnector):
 
     def __init__(self, max_idle: int) -> None:
         self.peak = 0
-        super().__init__(max_idle, resolver=Zone(LOOPBACK), allow_private_addresses=True)
+        super().__init__(
+            max_look_ups=1, max_idle=max_idle, resolver=Zone(LOOPBACK), allow_private_addresses=True
+        )
 
     def _counted_socket(self, info: AddrInfoType) -> socket.socket:
         made = super()._counted_socket(info)

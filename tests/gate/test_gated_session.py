@@ -1,0 +1,75 @@
+"""`gated_session`: a session of aiohttp that needs nothing else to stand in front of a gate."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from tests.gate.servers import DELAY, PAGE, ROBOTS, RULES, SITE
+
+from robotgate import DisallowedError, PublicConnector, TooSoonError, gated_session
+
+if TYPE_CHECKING:
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+
+
+async def test_many_tasks_wait_for_one_host_as_long_as_it_takes(web: Web, open_gate: OpenGate) -> None:
+    """Five hundred tasks: each gets its page, in its turn. No total timeout counts their waits."""
+    web.serve(ROBOTS, RULES)
+    gate = await open_gate(delay=0.003)
+    async with gated_session(gate, connector=web.connector()) as session:
+
+        async def read(number: int) -> int:
+            async with session.get(f"{SITE}/{number}") as response:
+                await response.read()
+                return response.status
+
+        statuses = await asyncio.gather(*map(read, range(500)))
+        with pytest.raises(DisallowedError):
+            await session.get(f"{SITE}/private")
+        assert session.timeout.total is None
+    assert statuses == [200] * 500
+    assert min(web.gaps("site.example")) >= 0.003
+
+
+async def test_gate_sees_each_request_that_a_middleware_sends(web: Web, open_gate: OpenGate) -> None:
+    """It comes behind those that are given: a second attempt has a turn of its own."""
+    gate = await open_gate(delay=DELAY)
+
+    async def twice(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        (await handler(request)).close()
+        return await handler(request)
+
+    async with (
+        gated_session(gate, connector=web.connector(), middlewares=[twice]) as session,
+        session.get(PAGE) as response,
+    ):
+        await response.read()
+    assert web.count(PAGE) == 2
+    assert min(web.gaps("site.example")) >= DELAY
+
+
+async def test_turn_that_would_exceed_a_total_timeout_is_refused_at_once(
+    web: Web, open_gate: OpenGate
+) -> None:
+    """The wait counts against the total that is given."""
+    gate = await open_gate(delay=60)
+    gate.learn(PAGE, b"")
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with gated_session(gate, connector=web.connector(), timeout=timeout) as session:
+        async with session.get(PAGE) as response:
+            await response.read()
+        with pytest.raises(TooSoonError):
+            await session.get(PAGE)
+
+
+async def test_names_of_private_addresses_are_refused(gate: RobotGate) -> None:
+    """As by the gate's own session."""
+    async with gated_session(gate) as session:
+        assert isinstance(session.connector, PublicConnector)
