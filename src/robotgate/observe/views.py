@@ -178,7 +178,7 @@ class HostView:
             asked_by=host.asked_by if host.asked_until_at > now else None,
             asked_until_at=host.asked_until_at if host.asked_until_at > now else None,
             waiting=host.waiting,
-            open_turns=len(host.in_slots),
+            open_turns=sum(turn.state is OPEN for turn in host.in_slots),
         )
 
     def __str__(self) -> str:

@@ -43,6 +43,18 @@ async def test_gate_that_has_done_nothing() -> None:
     assert "\n" not in str(NOTHING)
 
 
+async def test_a_turn_is_under_way_once_it_has_begun() -> None:
+    """While it is granted and its task has not run yet, neither the gate nor its host counts it as open."""
+    async with gate_that_knows(delay=0) as gate:
+        first = gate.turn(PAGE)
+        async with first:
+            waiting = asyncio.create_task(visit(gate))
+            await settle()
+            first.end()
+            assert (gate.stats().open_turns, gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (0, 0, 0)
+        await waiting
+
+
 async def test_turns_and_bytes_are_counted() -> None:
     """Those of robots.txt too, and what the rules or the wait refuse; the totals are there after the end."""
     robots = asks("Disallow: /private")
