@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 from aiohttp import web
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver, AbstractStreamWriter, ResolveResult
 from yarl import URL
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Visit:
     method: str
     headers: CIMultiDictProxy[str]
     body: bytes
+    peer: object
+    """The other end of its connection."""
     began_at: float
     ended_at: float | None = None
     """When the last octet of the answer was handed to the network, or no more would be; None until then."""
@@ -121,6 +123,13 @@ class Web:
         """Stop listening; what is being answered is broken off."""
         if self._runner is not None:
             await self._runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return (
+            0 if self._runner is None or self._runner.server is None else len(self._runner.server.connections)
+        )
 
     def serve(
         self,
@@ -208,6 +217,7 @@ class Web:
             method=request.method,
             headers=request.headers,
             body=b"",
+            peer=None if request.transport is None else request.transport.get_extra_info("peername"),
             began_at=time.monotonic(),
         )
         self.visits.append(visit)
@@ -329,6 +339,28 @@ def cut_off(
         await response.write(body)
         _transport(request).close()
         return response
+
+    return answer
+
+
+class _Sent(web.StreamResponse):
+    """What stands for an answer that was sent already."""
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """There is nothing to send."""
+        del request
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nor here."""
+
+
+def raw(octets: bytes) -> Handler:
+    """An answer that is these octets, and nothing more: the connection stays open."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        _transport(request).write(octets)
+        return _Sent()
 
     return answer
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from aiohttp import web as aioweb
+from tests.gate.crawlers import crawler
 from tests.gate.doors import DOORS, outcome
-from tests.gate.servers import PAGE
+from tests.gate.servers import PAGE, raw
 
 from robotgate import InvalidURLError, NonPublicAddressError
 
@@ -50,16 +50,7 @@ AMBIGUOUS_URLS: Final = [f"http://{host}/" for hosts in AMBIGUOUS.values() for h
 
 def _redirect_to(url: str) -> Handler:
     """An answer whose Location is as it stands here, octet for octet."""
-
-    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
-        assert request.transport is not None
-        request.transport.write(
-            b"HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: " + url.encode() + b"\r\n\r\n"
-        )
-        request.transport.close()
-        return aioweb.Response()
-
-    return answer
+    return raw(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + url.encode() + b"\r\n\r\n")
 
 
 async def test_non_public_literal_is_refused(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:
@@ -84,19 +75,17 @@ async def test_spelling_that_clients_read_differently_is_no_url(
             assert web.visits == []
 
 
-async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSession, gate: RobotGate) -> None:
+async def test_middleware_refuses_the_same(web: Web, gate: RobotGate) -> None:
     """Be it asked for or redirected to; some of them aiohttp itself takes for no URL."""
     refusals = (InvalidURLError, aiohttp.InvalidURL, ValueError)
-    async with aiohttp.ClientSession(
-        connector=session.connector, connector_owner=False, middlewares=[gate.middleware]
-    ) as crawler:
+    async with crawler(web, gate.middleware) as session:
         for number, url in enumerate(NON_PUBLIC_URLS + AMBIGUOUS_URLS):
             site = f"http://site{number}.example"
             web.handle(f"{site}/page", _redirect_to(url))
             with pytest.raises(refusals):
-                await crawler.get(url)
+                await session.get(url)
             with pytest.raises(refusals):
-                await crawler.get(f"{site}/page")
+                await session.get(f"{site}/page")
             assert web.urls[number * 2 :] == [f"{site}/robots.txt", f"{site}/page"]
 
 

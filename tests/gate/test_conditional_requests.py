@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web as aioweb
 from tests.clocks import LaterClock
-from tests.gate.servers import LOOPBACK, PAGE, PRIVATE, ROBOTS, RULES
+from tests.gate.servers import PAGE, PRIVATE, ROBOTS, RULES, raw
 
-from robotgate import AccessResult, RobotGate
+from robotgate import AccessResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
@@ -140,50 +135,23 @@ async def test_304_about_another_copy_is_not_believed(web: Web, open_gate: OpenG
     assert asked_with(web, ROBOTS) == [(None, None), ('"v1"', None), (None, None)]
 
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@asynccontextmanager
-async def listening(talk: Talk) -> AsyncIterator[str]:
-    """A server of raw bytes, and its URL."""
-    server = await asyncio.start_server(talk, LOOPBACK, 0)
-    async with server:
-        yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
-
-
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 26\r\n"])
-async def test_304_with_a_body_leaves_the_rules_as_they_are(length: bytes) -> None:
+async def test_304_with_a_body_leaves_the_rules_as_they_are(
+    web: Web, open_gate: OpenGate, length: bytes
+) -> None:
     """The bytes behind it are not read; where aiohttp cannot tell, the request is repeated without conditions."""
-    requests: list[bytes] = []
+    file = File(RULES, etag='"v1"')
+    muddled = raw(b"HTTP/1.1 304 Not Modified\r\n" + length + b"\r\nUser-agent: *\nDisallow: /\n")
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                requests.append(head)
-                if b"If-None-Match" in head:
-                    writer.write(
-                        b"HTTP/1.1 304 Not Modified\r\n" + length + b"\r\nUser-agent: *\nDisallow: /\n"
-                    )
-                elif head.startswith(b"GET /robots.txt "):
-                    body = RULES.encode()
-                    writer.write(
-                        b'HTTP/1.1 200 OK\r\nETag: "v1"\r\nContent-Length: %d\r\n\r\n' % len(body) + body
-                    )
-                else:
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page")
-        writer.close()
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        return await (muddled if "If-None-Match" in request.headers else file.answer)(request)
 
+    web.handle(ROBOTS, answer)
     clock = LaterClock()
-    async with (
-        listening(talk) as site,
-        RobotGate(
-            "ExampleBot/1.0", contact="bot@example.org", delay=0.0, allow_private_addresses=True, clock=clock
-        ) as gate,
-    ):
-        assert await gate.allowed(f"{site}/page")
-        clock.offset = DAY + 1
-        verdict = await gate.check(f"{site}/private")
-        assert (verdict.allowed, verdict.stale, verdict.rule is not None) == (False, False, True)
-        assert (await gate.fetch(f"{site}/page")).text == "a page"
-    assert len(requests) in (3, 4)
+    gate = await open_gate(clock=clock)
+    assert await gate.allowed(PAGE)
+    clock.offset = DAY + 1
+    verdict = await gate.check(PRIVATE)
+    assert (verdict.allowed, verdict.stale, verdict.rule is not None) == (False, False, True)
+    assert (await gate.fetch(PAGE)).text == "a page"
+    assert len(web.visits) in (3, 4)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from aiohttp import web as aioweb
 from tests.gate.servers import OTHER, PAGE, ROBOTS, RULES, SITE
 
 from robotgate import AccessResult
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate import RobotGate
     from robotgate.events import Event
 
 MEBIBYTE = 1024 * 1024
@@ -88,25 +88,12 @@ async def test_limit_of_the_connector_bounds_the_gate(web: Web, open_gate: OpenG
     assert max(open_turns) <= limit
 
 
-async def test_connections_are_kept_alive(
-    web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
-) -> None:
+async def test_connections_are_kept_alive(web: Web, gate: RobotGate) -> None:
     """Robots.txt and pages of one origin, redirects included, come over one connection."""
-    peers: set[object] = set()
-
-    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
-        assert request.transport is not None
-        peers.add(request.transport.get_extra_info("peername"))
-        if request.path == "/page":
-            return aioweb.Response(status=302, headers={"Location": "/there"}, body=b"moved")
-        return aioweb.Response(text="")
-
-    for path in ("robots.txt", "page", "there"):
-        web.handle(f"{SITE}/{path}", answer)
-    gate = await open_gate(session=session)
+    web.redirect(PAGE, "/there", body=b"moved")
     await gate.fetch(PAGE)
     assert len(web.visits) == 3
-    assert len(peers) == 1
+    assert len({visit.peer for visit in web.visits}) == 1
 
 
 async def test_relative_url_is_refused_though_the_session_has_a_base(web: Web, open_gate: OpenGate) -> None:

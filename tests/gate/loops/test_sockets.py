@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self, cast
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from aiohttp import web as aioweb
 from tests.gate.network import Zone
 from tests.gate.servers import LOOPBACK
 from tests.waiting import settle, until
@@ -16,198 +18,146 @@ from tests.waiting import settle, until
 from robotgate.client.connector import BudgetedConnector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
-    from aiohappyeyeballs import AddrInfoType
     from tests.gate.servers import Web
 
 
-RESPONSE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\n\r\na page"
-
-
-@dataclass(eq=False)
-class Talk(asyncio.Protocol):
-    """One connection to the server: an answer in one piece for each request, and never a word of closing."""
-
-    server: Server
-    transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A connection was made."""
-        # Both loops give what they give for a connection; uvloop's is no subclass.
-        self.transport = cast("asyncio.Transport", transport)
-        self.server.open.append(self)
-        self.server.accepted += 1
-        self.server.peak = max(self.server.peak, len(self.server.open))
-
-    def data_received(self, data: bytes) -> None:
-        """A request is short enough to come in one piece."""
-        self.server.requests += 1
-        assert self.transport is not None
-        self.transport.write(RESPONSE)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """All connections are closed."""
-        self.server.open.remove(self)
-
-
 @dataclass
-class Server:
-    """Counts open connections."""
+class Crawl:
+    """A session that asks many hosts, and how many sockets that takes."""
 
-    open: list[Talk] = field(default_factory=list)
-    accepted: int = 0
-    requests: int = 0
+    web: Web
+    connector: BudgetedConnector
+    session: aiohttp.ClientSession
     peak: int = 0
-    port: int = 0
-    _listening: asyncio.Server | None = None
+    """The most connections that were open at the server when a page had come."""
 
-    async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(lambda: Talk(self), LOOPBACK, 0, backlog=1024)
-        self.port = self._listening.sockets[0].getsockname()[1]
-        return self
+    def url(self, host: str) -> str:
+        """A page of a host."""
+        return f"http://{host}.example:{self.web.port}/"
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._listening is not None
-        self._listening.close()
-        for talk in self.open:
-            assert talk.transport is not None
-            talk.transport.close()
-        await until(lambda: not self.open)
+    @property
+    def accepted(self) -> int:
+        """How many connections there have been."""
+        return len({visit.peer for visit in self.web.visits})
 
+    async def read(self, hosts: Iterable[str], *, at_once: int) -> None:
+        """Read a page of each host, so many at a time."""
+        left = iter(hosts)
 
-class WatchedConnector(BudgetedConnector):
-    """Remembers the highest number of sockets that were open at the same time."""
+        async def work() -> None:
+            for host in left:
+                async with self.session.get(self.url(host)) as response:
+                    assert await response.text() == "a page"
+                self.peak = max(self.peak, self.web.connections, len(self.connector.open_sockets))
 
-    def __init__(self, max_idle: int) -> None:
-        self.peak = 0
-        super().__init__(
-            max_look_ups=1, max_idle=max_idle, resolver=Zone(LOOPBACK), allow_private_addresses=True
-        )
+        await asyncio.gather(*(work() for _ in range(at_once)))
 
-    def _counted_socket(self, info: AddrInfoType) -> socket.socket:
-        made = super()._counted_socket(info)
-        self.peak = max(self.peak, len(self.open_sockets))
-        return made
+    async def has_open(self, least: int, most: int) -> None:
+        """Wait until so many are open, at both ends."""
+        await until(lambda: least <= self.web.connections == len(self.connector.open_sockets) <= most)
 
 
-async def read(session: aiohttp.ClientSession, server: Server, host: str) -> None:
-    """Ask a host for a page, and read it."""
-    async with session.get(f"http://{host}.example:{server.port}/") as response:
-        assert await response.text() == "a page"
+@asynccontextmanager
+async def crawling(web: Web, max_idle: int) -> AsyncIterator[Crawl]:
+    """Keep so many idle sockets; none when it is over."""
+    connector = BudgetedConnector(
+        max_look_ups=1, max_idle=max_idle, resolver=Zone(LOOPBACK), allow_private_addresses=True
+    )
+    async with aiohttp.ClientSession(connector=connector) as session:
+        crawl = Crawl(web, connector, session)
+        yield crawl
+    await crawl.has_open(0, 0)
 
 
-async def crawl(
-    session: aiohttp.ClientSession, server: Server, hosts: Iterable[str], *, at_once: int
-) -> None:
-    """Ask many hosts, so many at a time."""
-    left = iter(hosts)
-
-    async def work() -> None:
-        for host in left:
-            await read(session, server, host)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(work())
+def hosts(count: int) -> list[str]:
+    """So many hosts."""
+    return [f"host{number}" for number in range(count)]
 
 
-async def test_idle_sockets_are_bounded() -> None:
+async def test_idle_sockets_are_bounded(web: Web) -> None:
     """Three hundred hosts, ten at a time, twenty idle: never many more than thirty sockets."""
-    connector = WatchedConnector(20)
-    async with Server() as server, aiohttp.ClientSession(connector=connector) as session:
-        await crawl(session, server, (f"host{number}" for number in range(300)), at_once=10)
-        assert server.requests == 300
+    async with crawling(web, 20) as crawl:
+        await crawl.read(hosts(300), at_once=10)
+        assert len(web.visits) == 300
         # A connection that is closed has its socket until the loop's next iteration.
-        assert max(connector.peak, server.peak) <= 40
-        await until(lambda: 20 <= len(server.open) == len(connector.open_sockets) <= 30)
+        assert crawl.peak <= 40
+        await crawl.has_open(20, 30)
 
 
-async def test_connections_are_kept_below_the_bound() -> None:
+async def test_connections_are_kept_below_the_bound(web: Web) -> None:
     """Five hosts, ten requests to each in turn: five connections."""
-    connector = WatchedConnector(5)
-    async with Server() as server, aiohttp.ClientSession(connector=connector) as session:
+    async with crawling(web, 5) as crawl:
         for _ in range(10):
-            await crawl(session, server, (f"host{number}" for number in range(5)), at_once=5)
-        assert (server.requests, server.accepted) == (50, 5)
+            await crawl.read(hosts(5), at_once=5)
+        assert (len(web.visits), crawl.accepted) == (50, 5)
 
 
-async def test_what_is_under_way_leaves_the_idle_their_places() -> None:
+async def test_what_is_under_way_leaves_the_idle_their_places(web: Web) -> None:
     """The bound is on idle sockets: with twice as many requests under way as it, connections are still kept."""
-    connector = WatchedConnector(4)
-    async with Server() as server, aiohttp.ClientSession(connector=connector) as session:
-        async with asyncio.TaskGroup() as group:
-            for number in range(8):
-                group.create_task(crawl(session, server, [f"host{number}"] * 3, at_once=1))
-        await until(lambda: len(server.open) == 4)
-        before = server.accepted
-        await crawl(session, server, (f"host{number}" for number in range(8)), at_once=1)
-        assert server.accepted - before <= 4
-        assert connector.peak <= 12
+    async with crawling(web, 4) as crawl:
+        await asyncio.gather(*(crawl.read([host] * 3, at_once=1) for host in hosts(8)))
+        await crawl.has_open(4, 4)
+        before = crawl.accepted
+        await crawl.read(hosts(8), at_once=1)
+        assert crawl.accepted - before <= 4
+        assert crawl.peak <= 12
 
 
-async def test_places_of_connections_that_servers_close_are_free_again() -> None:
+async def test_places_of_connections_that_servers_close_are_free_again(web: Web) -> None:
     """Other hosts' connections are kept in their stead."""
-    connector = WatchedConnector(3)
-    async with Server() as server, aiohttp.ClientSession(connector=connector) as session:
-        await crawl(session, server, ["one", "two", "three", "four"], at_once=1)
-        await until(lambda: len(connector.open_sockets) == 3)
-        for talk in server.open:
-            assert talk.transport is not None
-            talk.transport.close()
-        await until(lambda: len(connector.open_sockets) == 0)
-        before = server.accepted
-        await crawl(session, server, ["five", "six"] * 5, at_once=1)
-        assert server.accepted - before == 2
+    transports: list[asyncio.Transport] = []
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        assert request.transport is not None
+        transports.append(request.transport)
+        return aioweb.Response(text="a page")
+
+    async with crawling(web, 3) as crawl:
+        for host in hosts(4):
+            web.handle(crawl.url(host), answer)
+        await crawl.read(hosts(4), at_once=1)
+        await crawl.has_open(3, 3)
+        for transport in transports:
+            transport.close()
+        await crawl.has_open(0, 0)
+        before = crawl.accepted
+        await crawl.read(["five", "six"] * 5, at_once=1)
+        assert crawl.accepted - before == 2
 
 
-async def test_closed_session_leaves_no_socket() -> None:
-    """What was kept is closed, and counted no more."""
-    connector = WatchedConnector(10)
-    async with Server() as server:
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await crawl(session, server, (f"host{number}" for number in range(10)), at_once=10)
-            assert len(connector.open_sockets) == 10
-        await until(lambda: len(connector.open_sockets) == 0 and not server.open)
-
-
-async def test_connections_that_fail_are_counted_no_more() -> None:
+async def test_connections_that_fail_are_counted_no_more(web: Web) -> None:
     """Neither refused nor abandoned connections are left."""
-    connector = WatchedConnector(10)
     with socket.socket() as deaf:
         deaf.bind((LOOPBACK, 0))
         url = f"http://host.example:{deaf.getsockname()[1]}/"
-        async with aiohttp.ClientSession(connector=connector) as session:
+        async with crawling(web, 10) as crawl:
             with pytest.raises(aiohttp.ClientConnectorError):
-                await session.get(url)
-            assert len(connector.open_sockets) == 0
-            given_up = asyncio.ensure_future(session.get(url))
+                await crawl.session.get(url)
+            assert len(crawl.connector.open_sockets) == 0
+            given_up = asyncio.ensure_future(crawl.session.get(url))
             await settle()
             given_up.cancel()
             await asyncio.wait([given_up])
-            await until(lambda: len(connector.open_sockets) == 0)
+            await until(lambda: len(crawl.connector.open_sockets) == 0)
 
 
-async def test_response_that_is_let_go_unread_gives_its_place_back() -> None:
+async def test_response_that_is_let_go_unread_gives_its_place_back(web: Web) -> None:
     """However a response ends, it is under way no more."""
-    connector = WatchedConnector(0)
-    async with Server() as server, aiohttp.ClientSession(connector=connector) as session:
-        url = f"http://host.example:{server.port}/"
-        (await session.get(url)).release()
-        (await session.get(url)).close()
-        async with session.get(url):
+    async with crawling(web, 0) as crawl:
+        url = crawl.url("host")
+        (await crawl.session.get(url)).release()
+        (await crawl.session.get(url)).close()
+        async with crawl.session.get(url):
             pass
-        await until(lambda: len(connector.open_sockets) == 0 and not server.open)
+        await crawl.has_open(0, 0)
 
 
 async def test_tls_connections_are_bounded_too(web: Web) -> None:
     """They live on sockets as others do."""
-    connector = WatchedConnector(2)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        for number in range(6):
-            url = f"https://host{number}.example:{web.tls_port}/"
-            async with session.get(url, ssl=False) as response:
+    async with crawling(web, 2) as crawl:
+        for host in hosts(6):
+            async with crawl.session.get(f"https://{host}.example:{web.tls_port}/", ssl=False) as response:
                 await response.read()
-        await until(lambda: len(connector.open_sockets) == 2)
-    await until(lambda: len(connector.open_sockets) == 0)
+        await until(lambda: len(crawl.connector.open_sockets) == 2)
