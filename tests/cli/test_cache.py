@@ -311,6 +311,19 @@ def test_refreshing_fetches_now_and_keeps_the_pace(site: LocalSite, path: Path) 
     assert min(two - one, three - two) >= 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("nobody.invalid", "https://nobody.invalid"),
+        ("nobody.invalid:80", "http://nobody.invalid"),
+        ("nobody.invalid:8080", "https://nobody.invalid:8080"),
+    ],
+)
+def test_a_host_that_is_not_known_is_asked_by_https(path: Path, text: str, origin: str) -> None:
+    """Unless something says otherwise."""
+    assert cache(path, "refresh", text, "--contact", CONTACT)[1].startswith(f"{origin}  failed: ")
+
+
 def test_refreshing_makes_a_good_copy_no_worse(site: LocalSite, path: Path) -> None:
     """If the server fails just then, that is told; the copy is as fresh as it was, and its rules still hold."""
     kept = record(site.base)

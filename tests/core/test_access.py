@@ -348,6 +348,12 @@ def test_google_waits_twelve_hours() -> None:
         assert standing(record, StatusPolicy.DEFAULT, 100.0 + 12 * HOUR)[0] is CLOSED
 
 
+def test_redirect_is_kept_without_credentials() -> None:
+    """What is requested next is stored, and told with verdicts."""
+    answer = Answer(status=301, location="https://user:pass@b.example/r#part")
+    assert follow(URL, (), answer) == "https://b.example/r"
+
+
 @pytest.mark.parametrize(
     ("status", "location"),
     [(301, None), *((status, "http://b.example/") for status in (200, 300, 304, 305, 306, 404, 500))],

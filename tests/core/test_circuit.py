@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate.pace.state import (
+    CLOSED,
     MAX_OUTAGE,
     MIN_OUTAGE,
     OUTAGE_JITTER,
@@ -13,6 +14,16 @@ from robotgate.pace.state import (
     circuit_failed,
     circuit_silent,
 )
+
+
+def test_pause_doubles_with_each_try_that_fails() -> None:
+    """From a second, which a restart takes, up to an hour, however often."""
+    circuit, now, pauses = CLOSED, 1.8e9, []
+    for _ in range(2000):
+        circuit = circuit_failed(circuit, began_at=now, now=now, jitter=0.0, give_up_after=60.0)
+        pauses.append(circuit.retry_at - now)
+        now = circuit.retry_at
+    assert pauses == [min(2.0 ** min(count, 99), 3600.0) for count in range(2000)]
 
 
 @given(

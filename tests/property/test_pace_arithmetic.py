@@ -49,6 +49,8 @@ def minutes_within(start_minute: int, end_minute: int) -> Iterator[int]:
 @given(st.lists(visit_times, max_size=4), instants)
 @example([VisitTime(0, 0)], math.nextafter(TODAY, 0))
 @example([VisitTime(1440, 1440)], TODAY + 60)
+@example([VisitTime(360, 1440)], TODAY)
+@example([VisitTime(720, 720)], TODAY + 721 * MINUTE)
 def test_hours_open_at_the_first_minute_that_is_theirs(hours: list[VisitTime], at: float) -> None:
     """As found by looking at one minute after the other."""
     open_minutes = {
