@@ -461,8 +461,8 @@ def crash(path: Path, then: str = "pass") -> None:
     [
         "os.kill(os.getpid(), 9)",
         "session.leave('held.example', None); await asyncio.sleep(0); os.kill(os.getpid(), 9)",
-        "await store._do(lambda there, at: os.kill(os.getpid(), 9))",
-        "await store._do(lambda there, at: [there.execute('DELETE FROM hosts'), os.kill(os.getpid(), 9)])",
+        "await store._do(lambda file: os.kill(os.getpid(), 9))",
+        "await store._do(lambda file: [file.connection.execute('DELETE FROM hosts'), os.kill(os.getpid(), 9)])",
     ],
 )
 async def test_killed_process_leaves_its_hosts_visited_now(path: Path, then: str) -> None:

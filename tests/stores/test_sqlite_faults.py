@@ -124,7 +124,7 @@ async def test_cancelled_reader_of_a_file_that_fails(store: SQLiteStore) -> None
 )
 async def test_refusals_of_sqlite(store: SQLiteStore, pragma: str, message: str) -> None:
     """SQLITE_FULL and SQLITE_READONLY, whoever runs the test. The connection is given up, and what bound it."""
-    await store._do(lambda connection, _: connection.execute(f"PRAGMA {pragma}").fetchall())
+    await store._do(lambda file: file.connection.execute(f"PRAGMA {pragma}").fetchall())
     with pytest.raises(StoreError, match=message):
         await store.save_record(replace(RECORD, body=os.urandom(50_000)))
     await works(store)

@@ -21,7 +21,7 @@ from robotgate.stores.grants import BEAT, SessionSide
 from robotgate.stores.session import BaseSession, NewsQueue
 from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
-from robotgate.stores.sqlite.tables import FileClock, FileGrants, Moment
+from robotgate.stores.sqlite.tables import FileClock, FileGrants, Tables
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from robotgate.urls import Origin
 
 T = TypeVar("T")
-Work: TypeAlias = "Callable[[sqlite3.Connection, Moment], T]"
+Work: TypeAlias = "Callable[[Tables], T]"
 
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
@@ -132,24 +132,19 @@ class SQLiteStore(OwnStore):
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`."""
-        return await self._read(lambda connection, at: tables.read_record(connection, origin, at))
+        return await self._read(lambda file: file.read_record(origin))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; returns when it is in the file."""
-        await self._do(lambda connection, at: tables.write_records(connection, at, (record,)))
+        await self._do(lambda file: file.write_records((record,)))
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """As `Store.load_host`, with the visit that is assumed after a crash."""
-        return await self._read(lambda connection, at: tables.known_host(connection, pace_key, at))
+        return await self._read(lambda file: file.known_host(pace_key))
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """As `Store.save_hosts`; among several sessions the later instants count."""
-
-        def save(connection: sqlite3.Connection, at: Moment) -> None:
-            (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
-            tables.save_hosts(connection, at, states, replaces=sessions <= 1)
-
-        await self._do(save)
+        await self._do(lambda file: file.save_hosts(states, replaces=file.sessions() <= 1))
 
     async def session(self) -> SQLiteSession:
         """As `SharedStore.session`.
@@ -175,15 +170,15 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be read. So with all methods that list.
         """
-        return await self._read(lambda connection, _: tables.origins(connection, host))
+        return await self._read(lambda file: file.origins(host))
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
-        return await self._read(lambda connection, _: tables.pace_keys(connection))
+        return await self._read(Tables.pace_keys)
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`."""
-        return await self._read(lambda connection, at: tables.read_host(connection, pace_key, at))
+        return await self._read(lambda file: file.read_host(pace_key))
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -191,7 +186,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        return await self._do(lambda connection, _: tables.forget_record(connection, origin))
+        return await self._do(lambda file: file.forget_record(origin))
 
     async def forget_host(self, pace_key: str) -> bool:
         """As `Catalogue.forget_host`.
@@ -199,7 +194,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        return await self._do(lambda connection, _: tables.forget_host(connection, pace_key))
+        return await self._do(lambda file: file.forget_host(pace_key))
 
     async def prune(self, *, now: float) -> Pruned:
         """As `Catalogue.prune`, by `max_bytes` and `max_age`. While a session is open, the store does this by itself.
@@ -207,14 +202,14 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        at = now + await self._read(lambda _, at: at.ahead)
+        at = now + await self._read(lambda file: file.ahead)
         gone = await self._delete(before=at - self._max_age, share=1.0, now=at)
         for _ in range(MOST_ROUNDS):
-            used = await self._read(lambda connection, _: tables.used_bytes(connection))
+            used = await self._read(Tables.used_bytes)
             if used <= self._max_bytes:
                 break
             gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
-        while await self._do(lambda connection, _: tables.vacuum(connection)):  # noqa: ASYNC110 - other processes use the file meanwhile
+        while await self._do(Tables.vacuum):  # noqa: ASYNC110 - other processes use the file meanwhile
             await asyncio.sleep(STEP_PAUSE)
         return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
 
@@ -263,8 +258,8 @@ class SQLiteStore(OwnStore):
             StoreError: the file cannot be written.
         """
 
-        def work(connection: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
-            grants = FileGrants(connection, at, self._clock)
+        def work(file: Tables) -> tuple[Reply, set[str]]:
+            grants = FileGrants(file, self._clock)
             return grants.take_in(request, sent_at), set(grants.sessions)
 
         reply, names = await self._do(work, needs_file=self._others > 0)
@@ -284,9 +279,9 @@ class SQLiteStore(OwnStore):
         tables.prepare(connection, self.path)
         connection.execute("BEGIN IMMEDIATE")
         (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
-        at = self._clock.moment(connection, self._reading, is_alone=not sessions)
-        grants = FileGrants(connection, at, self._clock)
-        grants.expire(at.now)
+        file = self._clock.tables(connection, self._reading, is_alone=not sessions)
+        grants = FileGrants(file, self._clock)
+        grants.expire(file.now)
         grants.write()
         # The mark is on the disk before any write that the next power cut may undo.
         mark = f"{tables.OPENED} {self._clock.boot}"
@@ -302,9 +297,9 @@ class SQLiteStore(OwnStore):
             tables.renew_number(connection)
         self._file_number = tables.read_fact(connection, tables.FILE_NUMBER)
         if is_other or is_crash:
-            tables.write_fact(connection, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
+            tables.write_fact(connection, tables.ASSUMED_VISIT_AT, file.in_file)
         tables.forget_facts(connection, f"{tables.OPENED} *")
-        tables.write_fact(connection, mark, at.now)
+        tables.write_fact(connection, mark, file.now)
         connection.execute("COMMIT")
 
     def _bind(self) -> None:
@@ -327,7 +322,7 @@ class SQLiteStore(OwnStore):
 
     def _timed(self, work: Work[T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
-        return lambda connection: work(connection, self._clock.moment(connection, reading))
+        return lambda connection: work(self._clock.tables(connection, reading))
 
     async def _do(self, work: Work[T], begin: str = WRITE, *, needs_file: bool = False) -> T:
         """Do this in a transaction."""
@@ -338,7 +333,7 @@ class SQLiteStore(OwnStore):
         """Do this in a transaction that reads, with all other reads of this turn of the event loop."""
         self._bind()
         found: list[T] = []
-        self._questions.append(lambda connection, at: found.append(work(connection, at)))
+        self._questions.append(lambda file: found.append(work(file)))
         if self._asking is None:
             # Not by the loop's task factory, which may begin the task at once.
             self._asking = asyncio.Task(self._answer())
@@ -351,9 +346,9 @@ class SQLiteStore(OwnStore):
     async def _answer(self) -> None:
         questions, self._questions, self._asking = self._questions, [], None
 
-        def work(connection: sqlite3.Connection, at: Moment) -> None:
+        def work(file: Tables) -> None:
             for question in questions:
-                question(connection, at)
+                question(file)
 
         await self._do(work, READ)
 
@@ -365,26 +360,24 @@ class SQLiteStore(OwnStore):
             logger.warning("%s. %s until the file works again; nothing is saved before", error, what)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
-        at = self._clock.moment(spare, self._reading)
-        tables.write_fact(spare, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
+        file = self._clock.tables(spare, self._reading)
+        tables.write_fact(spare, tables.ASSUMED_VISIT_AT, file.in_file)
 
     def _give_back(self, connection: sqlite3.Connection, spare: sqlite3.Connection) -> None:
         """Write the contents of the database in memory to the file, which works again."""
-        before, at = (self._clock.moment(each, self._reading) for each in (spare, connection))
-        found = {key: tables.read_host(spare, key, before) for key in tables.pace_keys(spare)}
-        states = {key: state for key, state in found.items() if state}
-        tables.save_hosts(connection, at, states, replaces=False)
-        records = (tables.read_record(spare, origin, before) for origin in tables.origins(spare, None))
-        tables.write_records(connection, at, filter(None, records))
+        kept, file = (self._clock.tables(each, self._reading) for each in (spare, connection))
+        found = {key: kept.read_host(key) for key in kept.pace_keys()}
+        file.save_hosts({key: state for key, state in found.items() if state}, replaces=False)
+        file.write_records(filter(None, map(kept.read_record, kept.origins(None))))
         logger.info("%s: the file can be used again", self.path)
 
-    def _leave(self, connection: sqlite3.Connection, at: Moment) -> None:
-        grants = FileGrants(connection, at, self._clock)
+    def _leave(self, file: Tables) -> None:
+        grants = FileGrants(file, self._clock)
         for name in self._sessions.keys() & grants.sessions.keys():
-            grants.end(name, visited_at=at.now)
+            grants.end(name, visited_at=file.now)
         grants.write()
         if not grants.sessions:
-            tables.forget_facts(connection, f"{tables.OPENED} *")
+            tables.forget_facts(file.connection, f"{tables.OPENED} *")
 
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
         """Delete rows that need not stay, some at a time."""
@@ -404,18 +397,18 @@ class SQLiteStore(OwnStore):
                 if await self._read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
                     await self._do(
-                        lambda connection, at: tables.write_fact(connection, tables.PRUNED_AT, at.now)
+                        lambda file: tables.write_fact(file.connection, tables.PRUNED_AT, file.now)
                     )
             except StoreError:
                 # The sessions report it.
                 logger.debug("pruning failed", exc_info=True)
             await asyncio.sleep(UPKEEP_INTERVAL)
 
-    def _has_to_prune(self, connection: sqlite3.Connection, at: Moment) -> bool:
-        pruned_at = tables.read_fact(connection, tables.PRUNED_AT)
+    def _has_to_prune(self, file: Tables) -> bool:
+        pruned_at = tables.read_fact(file.connection, tables.PRUNED_AT)
         # If the clock was set back, the last pruning is in the future.
-        is_due = pruned_at is None or not 0 <= at.now - pruned_at < PRUNE_INTERVAL
-        return is_due or tables.used_bytes(connection) > self._max_bytes
+        is_due = pruned_at is None or not 0 <= file.now - pruned_at < PRUNE_INTERVAL
+        return is_due or file.used_bytes() > self._max_bytes
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"
@@ -490,7 +483,7 @@ class SQLiteSession(NewsQueue, BaseSession):
                 await self._is_due.wait()
         self._is_due.clear()
 
-    def _has_news(self, connection: sqlite3.Connection, _: Moment) -> bool:
+    def _has_news(self, file: Tables) -> bool:
         """Whether there is something in the inbox, or the session's row was deleted."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
@@ -498,7 +491,7 @@ class SQLiteSession(NewsQueue, BaseSession):
             "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
         )
         values = {"name": self.side.name, "after": self.side.after}
-        return bool(connection.execute(query, values).fetchone()[0])
+        return bool(file.connection.execute(query, values).fetchone()[0])
 
     def _has_to_send(self) -> bool:
         return self.side.has_to_send or self.uptime() >= self._beat_at

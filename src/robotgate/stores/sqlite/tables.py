@@ -100,18 +100,6 @@ _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, reco
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The time of a transaction."""
-
-    now: float
-    """By the store's clock."""
-    ahead: float
-    """Seconds by which the file's clock is ahead of the store's."""
-    uptime: float
-    """By the clock of leases, which all processes of the machine share."""
-
-
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Make the tables of an empty file, all or none, and the columns that an older version did not know; set how the
     file is written.
@@ -162,106 +150,6 @@ def text_of(value: Value) -> str:
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
-def save_hosts(
-    connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState], *, replaces: bool
-) -> None:
-    """Write states, or merge them with those in the file."""
-    if not replaces:
-        known = {key: read_host(connection, key, at) for key in states}
-        states = {key: merged(known[key] or state, state) for key, state in states.items()}
-    write_hosts(connection, at, states)
-
-
-def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
-    """Write states in place of those that were there."""
-    # In the order of the table, so that pages are written one after the other.
-    ordered = sorted(states.items())
-    for start in range(0, len(ordered), UNLOCK_ROWS):
-        if start:
-            # The event loop waits for Python's lock for up to 5 ms unless this thread releases it for a while.
-            time.sleep(UNLOCK_DELAY)
-        rows = (
-            (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
-            for key, state in ordered[start : start + UNLOCK_ROWS]
-        )
-        connection.executemany(_WRITE_HOST, rows)
-
-
-def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
-    """Return the state of a host."""
-    row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
-    if row is None:
-        return None
-    saved_at, *values = row
-    try:
-        age = at.now + at.ahead - amount(saved_at)
-        state = host_of(dict(zip(FIELDS, values, strict=True)))
-    except ValueError as error:
-        logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
-        return HostState(last_visit_at=at.now)
-    # If the clock was set back since, every wait is as long as it was. Set forward, it looks like time that passed.
-    return moved(moved(state, min(age, 0.0)), -at.ahead)
-
-
-def known_host(connection: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
-    """Return the state of a host, with the visit that is assumed for all hosts after a crash."""
-    state = read_host(connection, key, at)
-    assumed_at = read_fact(connection, ASSUMED_VISIT_AT)
-    if assumed_at is None:
-        return state
-    return merged(state or HostState(), HostState(last_visit_at=min(assumed_at - at.ahead, at.now)))
-
-
-def pace_keys(connection: sqlite3.Connection) -> list[str]:
-    """Return all pace keys, in order."""
-    return [text_of(key) for (key,) in connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")]
-
-
-def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
-    """Delete a host. Returns whether there was one."""
-    return connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
-
-
-def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
-    """Write records in place of those that were there."""
-    saved_at = at.now + at.ahead
-    rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
-    connection.executemany(_WRITE_RECORD, rows)
-
-
-def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:
-    """Return the record of an origin; None if it cannot be read: it is fetched again."""
-    row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
-    if row is None:
-        return None
-    saved_at, packed = row
-    try:
-        age = at.now + at.ahead - amount(saved_at)
-        record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
-    except ValueError as error:
-        logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
-        return None
-    # If the clock was set back, the record does not become fresher.
-    return moved_record(record, min(age, 0.0))
-
-
-def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
-    """Return the origins that have a record, of all hosts or of one, in order."""
-    of_host = "" if host is None else "AND host = ?"
-    query = (
-        "SELECT host, port, scheme FROM records "  # noqa: S608
-        f"WHERE scheme IN ('http', 'https') {of_host} ORDER BY host, port, scheme"
-    )
-    rows = connection.execute(query, () if host is None else (text(host),))
-    return [Origin(str(scheme), text_of(name), int(port)) for name, port, scheme in rows]
-
-
-def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:
-    """Delete a record. Returns whether there was one."""
-    query = "DELETE FROM records WHERE host = ? AND port = ? AND scheme = ?"
-    return connection.execute(query, _place(origin)).rowcount > 0
-
-
 def read_fact(connection: sqlite3.Connection, name: str) -> float | None:
     """Return the number that is kept under a name."""
     row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
@@ -295,6 +183,130 @@ VACUUM_STEP: Final = 256
 """Pages that one call returns to the system."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables within one transaction, and the time of that."""
+
+    connection: sqlite3.Connection
+    now: float
+    """By the store's clock."""
+    ahead: float
+    """Seconds by which the file's clock is ahead of the store's."""
+    uptime: float
+    """By the clock of leases, which all processes of the machine share."""
+
+    @property
+    def in_file(self) -> float:
+        """Now, by the file's clock."""
+        return self.now + self.ahead
+
+    def save_hosts(self, states: Mapping[str, HostState], *, replaces: bool) -> None:
+        """Write states, or merge them with those in the file."""
+        if not replaces:
+            known = {key: self.read_host(key) for key in states}
+            states = {key: merged(known[key] or state, state) for key, state in states.items()}
+        self.write_hosts(states)
+
+    def write_hosts(self, states: Mapping[str, HostState]) -> None:
+        """Write states in place of those that were there."""
+        # In the order of the table, so that pages are written one after the other.
+        ordered = sorted(states.items())
+        for start in range(0, len(ordered), UNLOCK_ROWS):
+            if start:
+                # The event loop waits for Python's lock for up to 5 ms unless this thread releases it for a while.
+                time.sleep(UNLOCK_DELAY)
+            rows = (
+                (text(key), self.in_file, *host_fields(moved(state, self.ahead)).values())
+                for key, state in ordered[start : start + UNLOCK_ROWS]
+            )
+            self.connection.executemany(_WRITE_HOST, rows)
+
+    def read_host(self, pace_key: str) -> HostState | None:
+        """Return the state of a host."""
+        row = self.connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
+        if row is None:
+            return None
+        saved_at, *values = row
+        try:
+            age = self.in_file - amount(saved_at)
+            state = host_of(dict(zip(FIELDS, values, strict=True)))
+        except ValueError as error:
+            logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
+            return HostState(last_visit_at=self.now)
+        # If the clock was set back since, every wait is as long as it was. Set forward, it looks like time that passed.
+        return moved(moved(state, min(age, 0.0)), -self.ahead)
+
+    def known_host(self, key: str) -> HostState | None:
+        """Return the state of a host, with the visit that is assumed for all hosts after a crash."""
+        state = self.read_host(key)
+        assumed_at = read_fact(self.connection, ASSUMED_VISIT_AT)
+        if assumed_at is None:
+            return state
+        return merged(state or HostState(), HostState(last_visit_at=min(assumed_at - self.ahead, self.now)))
+
+    def pace_keys(self) -> list[str]:
+        """Return all pace keys, in order."""
+        return [
+            text_of(key) for (key,) in self.connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")
+        ]
+
+    def forget_host(self, pace_key: str) -> bool:
+        """Delete a host. Returns whether there was one."""
+        return self.connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
+
+    def write_records(self, records: Iterable[RobotsRecord]) -> None:
+        """Write records in place of those that were there."""
+        saved_at = self.in_file
+        rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
+        self.connection.executemany(_WRITE_RECORD, rows)
+
+    def read_record(self, origin: Origin) -> RobotsRecord | None:
+        """Return the record of an origin; None if it cannot be read: it is fetched again."""
+        row = self.connection.execute(_READ_RECORD, _place(origin)).fetchone()
+        if row is None:
+            return None
+        saved_at, packed = row
+        try:
+            age = self.in_file - amount(saved_at)
+            record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
+        except ValueError as error:
+            logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
+            return None
+        # If the clock was set back, the record does not become fresher.
+        return moved_record(record, min(age, 0.0))
+
+    def origins(self, host: str | None) -> list[Origin]:
+        """Return the origins that have a record, of all hosts or of one, in order."""
+        of_host = "" if host is None else "AND host = ?"
+        query = (
+            "SELECT host, port, scheme FROM records "  # noqa: S608
+            f"WHERE scheme IN ('http', 'https') {of_host} ORDER BY host, port, scheme"
+        )
+        rows = self.connection.execute(query, () if host is None else (text(host),))
+        return [Origin(str(scheme), text_of(name), int(port)) for name, port, scheme in rows]
+
+    def forget_record(self, origin: Origin) -> bool:
+        """Delete a record. Returns whether there was one."""
+        query = "DELETE FROM records WHERE host = ? AND port = ? AND scheme = ?"
+        return self.connection.execute(query, _place(origin)).rowcount > 0
+
+    def sessions(self) -> int:
+        """Return how many sessions there are, those of processes that were killed included."""
+        return int(self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+
+    def used_bytes(self) -> int:
+        """Return the bytes of the file's pages in use."""
+        (pages,) = self.connection.execute("PRAGMA page_count").fetchone()
+        (free,) = self.connection.execute("PRAGMA freelist_count").fetchone()
+        (page_bytes,) = self.connection.execute("PRAGMA page_size").fetchone()
+        return int((pages - free) * page_bytes)
+
+    def vacuum(self) -> bool:
+        """Return some free pages to the system. Returns whether there are more."""
+        self.connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
+        return bool(self.connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
 class Pruning(NamedTuple):
     """How rows of one table are deleted, the oldest first. All that its statements are made of are constants."""
 
@@ -303,38 +315,23 @@ class Pruning(NamedTuple):
     may_go: str
     """Whether a row from before `before` may be deleted at `now`."""
 
-    def keys(self, connection: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
+    def keys(self, tables: Tables, *, bounds: Mapping[str, float]) -> list[Value]:
         """Return the keys of rows that may be deleted, a `share` of the table at most."""
         most = f"(SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM {self.table})"  # noqa: S608
         oldest = f"WHERE {self.may_go} ORDER BY saved_at, {self.key} LIMIT {most}"
-        return [key for (key,) in connection.execute(f"SELECT {self.key} FROM {self.table} {oldest}", bounds)]  # noqa: S608
+        found = tables.connection.execute(f"SELECT {self.key} FROM {self.table} {oldest}", bounds)  # noqa: S608
+        return [key for (key,) in found]
 
-    def go(
-        self, connection: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
-    ) -> int:
+    def go(self, tables: Tables, *, keys: Sequence[Value], bounds: Mapping[str, float]) -> int:
         """Delete rows that may still be deleted. Returns how many were deleted."""
         delete = f"DELETE FROM {self.table} WHERE {self.key} = :key AND {self.may_go}"  # noqa: S608
-        return connection.executemany(delete, [{**bounds, "key": key} for key in keys]).rowcount
+        return tables.connection.executemany(delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
 PRUNED_RECORDS: Final = Pruning("records", "id", "saved_at < :before")
 # As `is_served`, but a host need not stay until its blocks are forgiven.
 _IS_SERVED: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
 PRUNED_HOSTS: Final = Pruning("hosts", "pace_key", _IS_SERVED)
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes of the file's pages in use."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-    return int((pages - free) * page_bytes)
-
-
-def vacuum(connection: sqlite3.Connection) -> bool:
-    """Return some free pages to the system. Returns whether there are more."""
-    connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
-    return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 class FileClock:
@@ -357,11 +354,11 @@ class FileClock:
         """Return the time by the clock of leases."""
         return uptime()
 
-    def moment(self, connection: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
-        """Return the time, with the file's offset, which the first process sets. Any thread may call this."""
+    def tables(self, connection: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Tables:
+        """Return the tables, and the time, with the offset that the first process sets. Any thread may call this."""
         system = self._system
         if system is None:
-            return Moment(reading, 0.0, uptime())
+            return Tables(connection, reading, 0.0, uptime())
         # An interruption between the two readings makes the difference too large: the smallest is the best.
         asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
         name = f"{_OFFSET} {self.boot}"
@@ -371,7 +368,7 @@ class FileClock:
             forget_facts(connection, f"{_OFFSET} *")
             write_fact(connection, name, offset)
         ahead = asleep + offset - system.epoch
-        return Moment(system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
+        return Tables(connection, system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
 
 
 def process_runs(pid: int) -> bool:
@@ -410,28 +407,30 @@ class FileGrants(Grants):
     No message is lost: a transaction is done or not.
     """
 
-    def __init__(self, connection: sqlite3.Connection, at: Moment, clock: FileClock) -> None:
+    def __init__(self, tables: Tables, clock: FileClock) -> None:
+        self._tables = tables
+        self._connection = connection = tables.connection
         super().__init__(str(read_fact(connection, FILE_NUMBER)))
-        self._connection = connection
-        self._at = at
         self._clock = clock
         self._serial = int(read_fact(connection, SERIAL) or 0)
         for name, joined, seen_at, boot, place, pid in connection.execute(
             "SELECT * FROM sessions"
         ).fetchall():
             is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
-            age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > at.uptime else at.uptime - seen_at
-            self.sessions[name] = SessionRow(joined, at.now - age)
+            age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > tables.uptime else tables.uptime - seen_at
+            self.sessions[name] = SessionRow(joined, tables.now - age)
         for pattern, until_at, said_at, number in connection.execute("SELECT * FROM blocks").fetchall():
-            self.blocks[pattern] = BlockRow(until_at and until_at - at.ahead, said_at - at.ahead, number)
+            self.blocks[pattern] = BlockRow(
+                until_at and until_at - tables.ahead, said_at - tables.ahead, number
+            )
 
     def known(self, key: str) -> HostState | None:
         """As `Grants.known`."""
-        return known_host(self._connection, key, self._at)
+        return self._tables.known_host(key)
 
     def keep(self, key: str, state: HostState) -> None:
         """As `Grants.keep`."""
-        write_hosts(self._connection, self._at, {key: state})
+        self._tables.write_hosts({key: state})
 
     def host(self, key: str) -> HostRow:
         """As `Grants.host`."""
@@ -459,16 +458,16 @@ class FileGrants(Grants):
 
     def take_in(self, request: Request, sent_at: float) -> Reply:
         """As `Grants.exchange`, of a request sent at this instant by the clock of leases, and write all changes."""
-        run, name, clock, ahead = self._connection.execute, request.session, self._clock, self._at.ahead
+        run, name, clock, ahead = self._connection.execute, request.session, self._clock, self._tables.ahead
         query = "SELECT key FROM grants WHERE session = ? AND item > ?"
         for (key,) in run(query, (name, request.after)).fetchall():
             self.host(text_of(key))
         # The file may have been locked for a while: what was said before that is older now.
-        waited = self._at.uptime - sent_at
+        waited = self._tables.uptime - sent_at
         notices = tuple([replace(notice, age=notice.age + waited) for notice in request.notices])
-        reply = self.exchange(replace(request, notices=notices), now=self._at.now)
+        reply = self.exchange(replace(request, notices=notices), now=self._tables.now)
         if name in self.sessions:
-            values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
+            values = name, reply.term.joined, self._tables.uptime, clock.boot, clock.place, os.getpid()
             run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
         if request.notices:
             run("DELETE FROM blocks")
