@@ -83,6 +83,12 @@ async def read(gate: RobotGate, timeout: aiohttp.ClientTimeout = PATIENT) -> obj
     return await gate.fetch(PAGE, max_bytes=5_000_000, raise_for_status=True, timeout=timeout)
 
 
+async def read_ready(gate: RobotGate, timeout: aiohttp.ClientTimeout = PATIENT) -> object:
+    """Awaited, in a turn that was ready."""
+    turn = await anext(gate.ready([PAGE]))
+    return await turn.fetch(max_bytes=5_000_000, raise_for_status=True, timeout=timeout)
+
+
 async def stream(gate: RobotGate, timeout: aiohttp.ClientTimeout = PATIENT) -> object:
     """Streamed to the end, or to what is enough."""
     async with gate.fetch(PAGE, raise_for_status=True, timeout=timeout) as response:
@@ -106,7 +112,7 @@ async def stream_and_raise(gate: RobotGate, timeout: aiohttp.ClientTimeout = PAT
         raise TimeoutError
 
 
-DOORS: Final = (read, stream, stream_unread, stream_and_raise)
+DOORS: Final = (read, stream, read_ready, stream_unread, stream_and_raise)
 
 
 @pytest.mark.parametrize("site", SITES)

@@ -380,10 +380,9 @@ async def test_what_may_be_a_proxys_is_not_for_the_next_run(
         with pytest.raises(HostUnavailableError, match="HTTP status 502"):
             await gate.fetch(PRIVATE)
     await gate.aclose()
-    async with crawler(web) as session:
-        gate = await open_gate(session=session, store=store, delay=0)
-        with pytest.raises(DisallowedError):
-            await gate.fetch(PRIVATE)
+    gate = await open_gate(store=store)
+    with pytest.raises(DisallowedError):
+        await gate.fetch(PRIVATE)
     assert len(web.visits) == 1
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.gate.servers import PAGE, SITE, endless, hang_up, silent
+from tests.gate.servers import PAGE, endless
 
 from robotgate import (
     DisallowedError,
     GateClosedError,
     OptionError,
-    ResponseTooLargeError,
     RobotGate,
 )
 from robotgate.events import TurnEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import Turn
 
 OTHER: Final = "http://other.example/page"
 
@@ -88,34 +84,6 @@ async def test_later_hops_take_turns_of_their_own(web: Web, gate: RobotGate) -> 
             await turn.fetch(max_redirects=0)
 
 
-Fetch: TypeAlias = "Callable[[Turn], Awaitable[object]]"
-SHORT: Final = aiohttp.ClientTimeout(total=0.05)
-
-
-@pytest.mark.parametrize(
-    ("path", "fetch", "error"),
-    [
-        ("/endless", lambda turn: turn.fetch(max_bytes=1000), ResponseTooLargeError),
-        ("/", lambda turn: turn.fetch(headers={"User-Agent": "Other/1.0"}), OptionError),
-        ("/silent", lambda turn: turn.fetch(timeout=SHORT), TimeoutError),
-        ("/hang-up", lambda turn: turn.fetch(), aiohttp.ServerDisconnectedError),
-    ],
-)
-async def test_turn_ends_whatever_happens(
-    web: Web, open_gate: OpenGate, path: str, fetch: Fetch, error: type[Exception]
-) -> None:
-    """The next turn of the host begins; nothing has to be reported."""
-    gate = await open_gate(concurrency=1)
-    web.handle(f"{SITE}/endless", endless(b"#" * 65536))
-    web.handle(f"{SITE}/silent", silent())
-    web.handle(f"{SITE}/hang-up", hang_up())
-    async for turn in gate.ready([f"{SITE}{path}"]):
-        with pytest.raises(error):
-            await fetch(turn)
-    assert gate.host(PAGE).open_turns == 0
-    assert (await gate.fetch(OTHER)).status == 200
-
-
 async def test_turn_is_one_request(web: Web, gate: RobotGate) -> None:
     """A second fetch, one at the same time, and one before the turn has begun are refused, and send nothing."""
     turn = gate.turn(PAGE)
@@ -131,7 +99,7 @@ async def test_turn_is_one_request(web: Web, gate: RobotGate) -> None:
 
 
 async def test_arguments_that_make_no_sense(gate: RobotGate) -> None:
-    """They are refused at once, and the turn is still there."""
+    """They are refused at once, and the turn is still there; a wrong name ends it."""
     async with gate.turn(PAGE) as turn:
         with pytest.raises(TypeError, match="params"):
             turn.fetch(params={"a": "b"})
@@ -140,6 +108,10 @@ async def test_arguments_that_make_no_sense(gate: RobotGate) -> None:
         with pytest.raises(OptionError):
             turn.fetch(max_redirects=-1)
         assert (await turn.fetch()).status == 200
+    async with gate.turn(PAGE) as turn:
+        with pytest.raises(OptionError):
+            await turn.fetch(headers={"User-Agent": "Other/1.0"})
+        assert gate.host(PAGE).open_turns == 0
 
 
 async def test_turn_of_a_closed_gate_is_not_fetched(gate: RobotGate) -> None:
