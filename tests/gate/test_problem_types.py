@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.gate.servers import Web
 
     from robotgate import RobotGate
-    from robotgate.events import Event
 
 BODY: Final = json.dumps({"type": "https://iana.org/assignments/http-problem-types#quota-exceeded"}).encode()
 KIND: Final = {"Content-Type": "application/problem+json"}
@@ -72,14 +71,14 @@ async def test_problem_type_blocks_the_host(
     web.handle(PAGE, answer)
     web.serve(f"{SITE}/forbidden", b'{"type": "about:blank"}', status=403, headers=KIND)
     gate = await open_gate(adaptive=True)
-    heard: list[Event] = []
+    heard: list[HostBlocked] = []
     gate.subscribe(heard.append, HostBlocked, at_once=True)
     assert (await gate.fetch(f"{SITE}/forbidden")).status == 403
     assert (gate.host(PAGE).failures, heard) == (0, [])
     await door(gate, web)
     view = gate.host(PAGE)
     assert (view.failures, view.learned_delay > 0) == (1, True)
-    assert [event.cause for event in heard if isinstance(event, HostBlocked)] == [BlockCause.OVERLOADED]
+    assert [event.cause for event in heard] == [BlockCause.OVERLOADED]
 
 
 async def test_retry_after_of_the_answer_holds(web: Web, open_gate: OpenGate) -> None:
