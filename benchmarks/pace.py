@@ -75,15 +75,12 @@ class Shape:
     pages: int
     """Of each."""
     delay: float
-    response: float
-    """Seconds that the server takes for one, besides its own work."""
     rounds: int
 
     @property
     def title(self) -> str:
         """As people say it."""
-        slowly = f", responses of {self.response:g} s" if self.response else ""
-        return f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart{slowly}"
+        return f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart"
 
     def urls(self, port: int) -> list[str]:
         """Each host's first page, then each host's second, and so on."""
@@ -185,22 +182,18 @@ def seen(name: str, client: Client, shape: Shape, visits: Sequence[Visit]) -> di
     }
 
 
-def measured_shape(findings: Findings, key: str, shape: Shape) -> None:
-    """Every client; where the server is slow, only the gate and a limiter."""
-    every = {
-        name: client
-        for name, client in clients().items()
-        if not shape.response or client.is_gate or name == LIMITER
-    }
+def measured_shape(findings: Findings, shape: Shape) -> None:
+    """Every client."""
+    every = clients()
 
     def work(name: str, site: Site) -> dict[str, float]:
         cost = alone(every[name].run, shape.urls(site.port), delay=shape.delay)
         return {**seen(name, every[name], shape, site.visits()), "cpu": cost.cpu}
 
-    with serving(response=shape.response) as site:
+    with serving() as site:
         figures = interleaved(shape.rounds, {name: partial(work, name, site) for name in every})
     gates = [name for name, client in every.items() if client.is_gate]
-    findings.table(key, shape.title, COLUMNS, figures, ours=gates, note=NOTE)
+    findings.table("fast", shape.title, COLUMNS, figures, ours=gates, note=NOTE)
     for name in gates:
         # No gap is short in any round.
         short = [sum(figures[name]["short_after_end"])]
@@ -235,10 +228,8 @@ def measured_cpu(findings: Findings, shape: Shape) -> None:
 
 
 def measure(effort: Effort) -> Findings:
-    """Every client at every shape."""
+    """The pace of every client, and the CPU of some."""
     findings = Findings()
-    measured_shape(findings, "fast", effort.pick(Shape(5, 5, 0.05, 0.0, 1), Shape(50, 20, 0.1, 0.0, 3)))
-    if effort is Effort.FULL:
-        measured_shape(findings, "slow", Shape(50, 20, 0.1, 0.15, 2))
-    measured_cpu(findings, effort.pick(Shape(5, 5, 0.05, 0.0, 1), Shape(50, 20, 0.1, 0.0, 9)))
+    measured_shape(findings, effort.pick(Shape(5, 5, 0.05, 1), Shape(50, 20, 0.1, 3)))
+    measured_cpu(findings, effort.pick(Shape(5, 5, 0.05, 1), Shape(50, 20, 0.1, 9)))
     return findings

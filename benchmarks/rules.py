@@ -21,9 +21,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._bench import TICK, alone, clock, interleaved, quantile, say
-from benchmarks._hard_files import FULL_OF, SHAPES, HardFile, full_of, hostile_files, large_files
-from benchmarks._libraries import AGENT, EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries
+from benchmarks._bench import TICK, alone, clock, each_ns, interleaved, quantile, say
+from benchmarks._hard_files import SHAPES, HardFile, filled, hostile_files, large_files
+from benchmarks._libraries import EXPLAINED, OURS, PATH_ONLY, PROTEGO, SITE, Ask, Library, libraries
 from benchmarks._report import Column, Effort, Findings, ratio
 from robotgate import RobotsTxt
 from robotgate.lint import lint
@@ -66,10 +66,6 @@ CORPUS_COLUMNS: Final = (
     Column("match-median", "median", None),
     Column("match-p99", "p99", None),
 )
-MEMORY_COLUMNS: Final = (
-    Column("rest", "KB for each file, at rest", None),
-    Column("asked", "once twenty URLs were asked", None),
-)
 HARD_COLUMNS: Final = (
     Column("parse", "parse, ms", None),
     Column("first", "first question, ms", None),
@@ -77,13 +73,6 @@ HARD_COLUMNS: Final = (
     Column("peak", "peak, MB", None),
 )
 DOUBLED_COLUMNS: Final = (Column("ratio", "time for twice the size, of that for once", None),)
-PEAK_COLUMNS: Final = (
-    Column("first", "parse and first question, MB", None),
-    Column("explained", "explained", None),
-    Column("groups", "all groups", None),
-)
-MOST_PEAK: Final = 20
-"""Megabytes."""
 
 
 class Over:
@@ -111,8 +100,7 @@ def _measure(corpus: Path, effort: Effort) -> Findings:
     paths = [questions(body, chance) for body in bodies]
     each = libraries()
     files = _over_files(findings, each, bodies, paths, rounds)
-    memory = _memory(findings, each, bodies, paths)
-    _goals(findings, files, memory)
+    _goals(findings, files)
     for file in large_files() + hostile_files():
         if effort is Effort.FULL or file.key in QUICK_FILES:
             _over_hard(findings, each, file, rounds, patience=effort.pick(1.0, 4.0))
@@ -122,18 +110,6 @@ def _measure(corpus: Path, effort: Effort) -> Findings:
     findings.table("doubled", "Files of 250 KB, and of 500 KB", DOUBLED_COLUMNS, rows)
     for name, took in twice.items():
         findings.goal(f"twice {name}, of the time for once", [took], at_most=3)
-    # All of these, and of those below, take half a minute, and have tests of their own.
-    crowded = peaks(effort.pick(2, len(FULL_OF)))
-    findings.table(
-        "peaks",
-        "Memory for files of 512,000 bytes, full of one kind of line",
-        PEAK_COLUMNS,
-        {name: {key: [peak] for key, peak in figures.items()} for name, figures in crowded.items()},
-        ours=crowded,
-        note="By `tracemalloc`, without the file itself.",
-    )
-    for name, figures in crowded.items():
-        findings.goal(f"512,000 bytes of {name}: peak, MB", [max(figures.values())], at_most=MOST_PEAK)
     return findings
 
 
@@ -164,11 +140,8 @@ def _page(chance: random.Random) -> str:
     return path
 
 
-def _goals(
-    findings: Findings, files: Mapping[str, Mapping[str, Figure]], memory: Mapping[str, Mapping[str, Figure]]
-) -> None:
+def _goals(findings: Findings, files: Mapping[str, Mapping[str, Figure]]) -> None:
     ours, path, explained, peer = (files[one.name] for one in (OURS, PATH_ONLY, EXPLAINED, PROTEGO))
-    kept = memory[PATH_ONLY.name]
     findings.goal("parse and first question, µs, mean a file", ours["first-1"], at_most=60)
     for count in QUESTIONS[1:]:
         part = ratio(ours[f"first-{count}"], peer[f"first-{count}"])
@@ -179,8 +152,6 @@ def _goals(
     for key, what in (("first-1", "parse and first question"), ("match", "warm question")):
         text = f"{what}, explained, of the plain one's time"
         findings.goal(text, ratio(explained[key], ours[key]), at_most=2)
-    findings.goal("path only, KB a file, at rest", kept["rest"], at_most=1.6)
-    findings.goal("path only, KB a file, once asked", kept["asked"], at_most=4)
 
 
 def _over_files(
@@ -220,9 +191,7 @@ def _one_pass(library: Library, bodies: list[bytes], paths: list[list[str]]) -> 
     each: list[float] = []
     while sum(each) < LEAST_NANOSECONDS:
         for ask, url in pairs:
-            began = clock()
-            ask(url)
-            each.append(clock() - began - TICK)
+            each += each_ns(ask, (url,))
     return found | {"match-median": quantile(each, 0.5), "match-p99": quantile(each, 0.99)}
 
 
@@ -251,65 +220,18 @@ def _nanoseconds(work: Callable[[], object], clock: Callable[[], int] = clock) -
 
 def doubled(count: int = len(SHAPES)) -> dict[str, float]:
     """How much longer twice the size takes: about twice, unless something is quadratic, be it within one call of C."""
-    ratios = {name: _ratio(file, _read_and_ask) for name, file in islice(SHAPES.items(), count)}
-    return ratios | {"rules, linted": _ratio(SHAPES["rules"], lambda made: lint(made.body))}
+    ratios = {name: _ratio(line, _read_and_ask) for name, line in islice(SHAPES.items(), count)}
+    return ratios | {"rules, linted": _ratio(SHAPES["rules"], lint)}
 
 
-def _ratio(file: Callable[[int], HardFile], work: Callable[[HardFile], object]) -> float:
-    once, twice = (partial(work, file(size)) for size in (250_000, 500_000))
+def _ratio(line: str, work: Callable[[bytes], object]) -> float:
+    once, twice = (partial(work, filled(line, size)) for size in (250_000, 500_000))
     taken = [[_nanoseconds(each, time.process_time_ns) for each in (once, twice)] for _ in range(5)]
     return min(of_twice for _, of_twice in taken) / min(of_once for of_once, _ in taken)
 
 
-def _read_and_ask(file: HardFile) -> None:
-    _parse_and_ask(OURS, [(file.body, [SITE + file.paths[0]])], 1)
-
-
-def peaks(count: int = len(FULL_OF)) -> dict[str, dict[str, float]]:
-    """The most megabytes that are taken at once by files of 512,000 bytes, each full of lines of one kind."""
-    return {name: _peaks(full_of(line)) for name, line in islice(FULL_OF.items(), count)}
-
-
-def _peaks(body: bytes) -> dict[str, float]:
-    works: dict[str, Callable[[], object]] = {
-        "first": lambda: RobotsTxt.parse(body).allowed("/a", AGENT),
-        "explained": lambda: RobotsTxt.parse(body).verdict("/x/a", AGENT),
-        "groups": lambda: RobotsTxt.parse(body).groups,
-    }
-    return {key: _peak(work) for key, work in works.items()}
-
-
-def _memory(
-    findings: Findings, each: Sequence[Library], bodies: list[bytes], paths: list[list[str]]
-) -> dict[str, dict[str, Figure]]:
-    """What is kept of each file, parsed, and once its URLs were asked."""
-    found = {library.name: _kept(library, bodies, paths) for library in each}
-    findings.table(
-        "memory",
-        "Memory for each of these files",
-        MEMORY_COLUMNS,
-        found,
-        ours=_ours(each),
-        note="By `tracemalloc`. *Path only* is what a gate keeps besides the body of the answer, which its record "
-        "holds; a `RobotsTxt` keeps the text of the file.",
-    )
-    return found
-
-
-def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict[str, Figure]:
-    # Caches of the library's own fill before it counts.
-    library.parse(bodies[0])(library.asked("/"))
-    # What Python reuses of its own free lists would not be counted.
-    gc.collect()
-    tracemalloc.start()
-    kept = [library.parse(body) for body in bodies]
-    at_rest = tracemalloc.get_traced_memory()[0]
-    for ask, asked in zip(kept, paths, strict=True):
-        for path in asked:
-            ask(library.asked(path))
-    once_asked = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return {"rest": [at_rest / len(bodies) / 1e3], "asked": [once_asked / len(bodies) / 1e3]}
+def _read_and_ask(body: bytes) -> None:
+    _parse_and_ask(OURS, [(body, [f"{SITE}/a/b.html"])], 1)
 
 
 def _over_hard(

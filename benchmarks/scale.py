@@ -23,7 +23,7 @@ from benchmarks._site import SMALL, urls_over
 from benchmarks.memory import MERELY, learnt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
 
     from benchmarks._report import Figure
     from robotgate import RobotGate
@@ -95,16 +95,8 @@ def _again(effort: Effort, work: Callable[[], object]) -> float:
     return elapsed / count
 
 
-def _of_rules(effort: Effort, work: Callable[[Library, int], Work]) -> Sizes:
-    """A cost of files; one of more than ten thousand rules would be cut off."""
-    rules = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000))
-    both = {"ours": OURS, "peer": PROTEGO}
-    works = {(count, key): work(each, count) for count in rules for key, each in both.items()}
-    return _by_size(effort, works)
-
-
 def match(effort: Effort) -> Sizes:
-    """Nanoseconds of a question: rules at all places of the file, and none."""
+    """Nanoseconds of a question: rules at all places of the file, and none. More than ten thousand would be cut off."""
 
     def work(library: Library, rules: int) -> Work:
         ask = library.parse(plain(rules))
@@ -113,17 +105,9 @@ def match(effort: Effort) -> Sizes:
         ask(urls[0])
         return lambda: {"cost": _again(effort, lambda: [ask(url) for url in urls]) / len(urls) * 1e9}
 
-    return _of_rules(effort, work)
-
-
-def parse(effort: Effort) -> Sizes:
-    """Microseconds of a file, ready for its first question's rules to be looked up."""
-
-    def work(library: Library, rules: int) -> Work:
-        body, url = plain(rules), library.asked("/about/us.html")
-        return lambda: {"cost": _again(effort, lambda: library.parse(body)(url)) * 1e6}
-
-    return _of_rules(effort, work)
+    sizes = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000))
+    both = {"ours": OURS, "peer": PROTEGO}
+    return _by_size(effort, {(size, key): work(each, size) for size in sizes for key, each in both.items()})
 
 
 def allowed(effort: Effort) -> Sizes:
@@ -166,45 +150,31 @@ def _host_of(url: str) -> str:
 
 def grant(effort: Effort) -> Sizes:
     """Microseconds for each of those who wait at one host, from the first turn that is given to the last."""
-    waiters = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000, 100_000))
-    return _of_queues(effort, waiters, is_given_up=False)
 
-
-def cancel(effort: Effort) -> Sizes:
-    """Microseconds for each of those who wait at one host, from the first that is cancelled until all are gone. A
-    waiter that gives up a lock is searched for among all of its waiters.
-    """
-    return _of_queues(effort, effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000)), is_given_up=True)
-
-
-def _of_queues(effort: Effort, sizes: Iterable[int], *, is_given_up: bool) -> Sizes:
-    def mean(one: Callable[..., Coroutine[object, None, float]], waiters: int) -> dict[str, float]:
+    def mean(one: Callable[[int], Coroutine[object, None, float]], waiters: int) -> dict[str, float]:
         """For each of the waiters, of as many queues as make up a thousand of them."""
         queues = max(1, 1_000 // waiters)
-        spent = sum(asyncio.run(one(waiters, is_given_up=is_given_up)) for _ in range(queues))
-        return {"cost": spent / queues / waiters * 1e6}
+        return {"cost": sum(asyncio.run(one(waiters)) for _ in range(queues)) / queues / waiters * 1e6}
 
+    sizes = effort.pick((10, 100, 1_000), (10, 100, 1_000, 10_000, 100_000))
     ways = {"ours": _turns, "peer": _locks}
     return _by_size(
         effort, {(size, name): partial(mean, one, size) for size in sizes for name, one in ways.items()}
     )
 
 
-async def _turns(waiters: int, *, is_given_up: bool) -> float:
+async def _turns(waiters: int) -> float:
     async with waiting_gate(0.0) as gate:
         (url,) = await learn(gate, 1)
         async with gate.turn(url):
             queue = Queue(gate, waiters * [url])
             await queue.form()
             began = time.process_time()
-            if is_given_up:
-                await _give_up(queue.tasks)
-                return time.process_time() - began
         await queue.empty(is_one=True)
         return time.process_time() - began
 
 
-async def _locks(waiters: int, *, is_given_up: bool) -> float:
+async def _locks(waiters: int) -> float:
     lock = asyncio.Lock()
 
     async def take() -> None:
@@ -215,17 +185,8 @@ async def _locks(waiters: int, *, is_given_up: bool) -> float:
         tasks = [asyncio.create_task(take()) for _ in range(waiters)]
         await asyncio.sleep(0)
         began = time.process_time()
-        if is_given_up:
-            await _give_up(tasks)
-            return time.process_time() - began
     await asyncio.wait(tasks)
     return time.process_time() - began
-
-
-async def _give_up(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in reversed(tasks):
-        task.cancel()
-    await asyncio.wait(tasks)
 
 
 def memory(effort: Effort) -> Sizes:
@@ -249,16 +210,6 @@ COSTS: Final = (
         note="Ten URLs that a rule matches, from the first rule to one of the last, and ten that none does.",
     ),
     Cost(
-        "parse",
-        "time of parsing, first question included",
-        "rules",
-        ("robotgate", "Protego"),
-        Column("", "µs", 1),
-        parse,
-        at_most=1.1,
-        note="Below a hundred rules, what a file costs that has none weighs, too: the exponent is then below 1.",
-    ),
-    Cost(
         "allowed",
         "time of a warm answer",
         "hosts",
@@ -278,17 +229,6 @@ COSTS: Final = (
         grant,
         at_most=0.15,
         note="With a delay of 0, and all waiting before the first is let in; asyncio's loop is in both figures.",
-    ),
-    Cost(
-        "cancel",
-        "time of giving up",
-        "waiters at one host",
-        ("gate.turn", "asyncio.Lock"),
-        Column("", "µs", 1),
-        cancel,
-        at_most=0.5,
-        note="All are cancelled at once, the last to come first. What grows is the work of Python's garbage collector, "
-        "which looks through all tasks that there are; without it, the time stays the same.",
     ),
     Cost(
         "memory",

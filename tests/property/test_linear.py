@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from benchmarks._bench import alone
-from benchmarks._hard_files import FULL_OF, full_of
-from benchmarks.rules import MOST_PEAK, doubled
+from benchmarks.rules import doubled
 
 from robotgate.lint import lint
 from robotgate.rules.parser import Dialect
@@ -78,6 +77,35 @@ FAMILIES: Final[dict[str, Callable[[int], bytes]]] = {
     "unknown records": lambda n: b"User-agent: *\n" + lines("X{}: {}", n),
     "nonsense": lambda n: lines("{} is not a line", n),
 }
+
+FULL_OF: Final = {
+    "CR": b"\r",
+    "comments that end with CR": b"#\r",
+    "CR and CRLF by turns": b"\r\r\n",
+    "line feeds": b"\n",
+    "NUL": b"\0",
+    "byte order marks": b"#\n\xef\xbb\xbf",
+    "records without a value": b"a:\n",
+    "unknown records": b"\xe4\xe4:\xe4\n",
+    "agents": b"useragent:a\n",
+    "our agent": b"useragent:*\n",
+    "groups": b"useragent:*\nallow:\n",
+    "delays": b"crawl-delay:1\n",
+    "hours": b"visit-time:\n",
+    "our agent and delays": b"useragent:*\ncrawl-delay:1\n",
+    "rules": b"allow:/\n",
+    "wildcards": b"allow:*a*\n",
+    "escapes": b"allow:/%E4\n",
+}
+"""Short lines, of which a file made to take memory may be full."""
+MOST_PEAK: Final = 20
+"""Megabytes, for any of these."""
+
+
+def full_of(line: bytes, size: int = 512_000) -> bytes:
+    """A file of so many bytes, the most that is read, with a rule for us at its begin."""
+    begin = b"User-agent: *\nDisallow: /x\n"
+    return (begin + line * (size // len(line)))[:size]
 
 
 def lines(form: str, count: int) -> bytes:
