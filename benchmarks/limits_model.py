@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from robotgate.demo import sites
 from robotgate.pace.learned import Learner
 
 if TYPE_CHECKING:
@@ -32,22 +33,8 @@ class Limit(Protocol):
         ...
 
 
-@dataclass
-class Bucket:
+class Bucket(sites.Bucket):
     """A leaky bucket, or a token bucket: so many requests a second, and some at once."""
-
-    rate: float
-    depth: int
-    level: float = 0.0
-    at: float = 0.0
-
-    def takes(self, now: float) -> bool:
-        """A request fits in."""
-        self.level, self.at = max(0.0, self.level - (now - self.at) * self.rate), now
-        if self.level + 1 > self.depth + 1e-9:
-            return False
-        self.level += 1
-        return True
 
     def allowed(self, since: float, until: float) -> float:
         """The rate; the depth is used up once."""
@@ -59,16 +46,12 @@ class Halved(Bucket):
 
     def takes(self, now: float) -> bool:
         """A request fits in."""
-        self.rate = self.rate_at(now)
+        self.rate = 2.5 if 45 <= now < 90 else 5.0
         return super().takes(now)
 
     def allowed(self, since: float, until: float) -> float:
-        """The sum of all seconds."""
-        return sum(self.rate_at(second) for second in range(int(since), int(until)))
-
-    def rate_at(self, now: float) -> float:
-        """Requests a second."""
-        return 2.5 if 45 <= now < 90 else 5.0
+        """The rate, but for what it is halved by meanwhile."""
+        return 5.0 * (until - since) - 2.5 * max(0.0, min(until, 90.0) - max(since, 45.0))
 
 
 @dataclass
@@ -107,6 +90,27 @@ class Sliding(Window):
             self.number = number
         self.counts[0] += 1
         return self.counts[0] + self.counts[1] * (1 - now / self.seconds % 1) <= self.requests
+
+
+@dataclass
+class AtOnce:
+    """So many requests at once, each of which takes so long."""
+
+    requests: int
+    seconds: float
+    ends: list[float] = field(default_factory=list)
+
+    def takes(self, now: float) -> bool:
+        """Fewer are under way."""
+        self.ends = [end for end in self.ends if end > now]
+        if len(self.ends) >= self.requests:
+            return False
+        self.ends.append(now + self.seconds)
+        return True
+
+    def allowed(self, since: float, until: float) -> float:
+        """One after the other, at each place."""
+        return self.requests / self.seconds * (until - since)
 
 
 @dataclass

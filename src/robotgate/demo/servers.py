@@ -6,7 +6,6 @@ Through a proxy the crawler can use ordinary URLs: their names need no DNS, and 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import time
 import zlib
@@ -19,7 +18,18 @@ import click
 from aiohttp import web
 from yarl import URL
 
-from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, TOO_FAST, Answer, Page, Plan
+from robotgate.demo.sites import (
+    ASKS,
+    CRAWLER,
+    EXAMPLES,
+    MISSING,
+    ROBOTS_PATH,
+    TOO_FAST,
+    Answer,
+    Bucket,
+    Page,
+    Plan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -68,23 +78,6 @@ def worker_of(user_agent: str) -> int:
     return int(found[1]) if found else 0
 
 
-class Limit:
-    """So many requests a second, and one more at once: a bucket of two tokens."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate: float = rate
-        self._tokens: float = 2.0
-        self._at: float = -math.inf
-
-    def takes(self, now: float) -> bool:
-        """Whether a request at this instant is below the limit."""
-        self._tokens, self._at = min(2.0, self._tokens + self._rate * (now - self._at)), now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
-
-
 class SiteServer:
     """Answers for every site of a plan and for `EXAMPLES`; the URL names the site.
 
@@ -102,7 +95,7 @@ class SiteServer:
             }
             for site in (*plan.sites, *EXAMPLES)
         }
-        self._limits = {site.name: Limit(site.limit) for site in plan.sites if site.limit is not None}
+        self._limits = {site.name: Bucket(site.limit) for site in plan.sites if site.limit is not None}
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""

@@ -32,6 +32,24 @@ _CLOSED_FOLDERS: Final = ["private", "tmp"]
 """The folders that most rules close."""
 
 
+@dataclass
+class Bucket:
+    """So many requests a second, and some at once."""
+
+    rate: float
+    depth: int = 2
+    level: float = 0.0
+    at: float = 0.0
+
+    def takes(self, now: float) -> bool:
+        """Whether a request at this instant is below the limit."""
+        self.level, self.at = max(0.0, self.level - (now - self.at) * self.rate), now
+        if self.level + 1 > self.depth + 1e-9:
+            return False
+        self.level += 1
+        return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a server answers at one path."""
