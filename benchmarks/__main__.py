@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks._bench import machine_with
-from benchmarks._report import Effort, Findings, Group, Report, goals_as_markdown, to_json
+from benchmarks._report import Effort, Findings, Group, Report, goals_as_markdown, read_report, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-NAMES: Final = ("rules", "gate", "crawl", "pace", "memory", "disk", "fleet", "scale", "signing")
+NAMES: Final = ("rules", "gate", "crawl", "pace", "limited", "memory", "disk", "fleet", "scale", "signing")
 """In the order in which they are measured."""
 
 
@@ -64,8 +64,9 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="everything once or twice, on few hosts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep what is found")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw what is found")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep what is found; other groups that FILE has stay"
+    )
     parser.add_argument(
         "--corpus", type=Path, metavar="DIR", help="robots.txt files for rules: every *.txt of DIR"
     )
@@ -76,6 +77,9 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"no *.txt in {options.corpus}")
     if options.json and not options.json.parent.is_dir():
         parser.error(f"no folder {options.json.parent}")  # Said before half an hour has gone by.
+    options.effort = Effort.QUICK if options.quick else Effort.FULL
+    if options.json and options.json.exists() and read_report(options.json).effort is not options.effort:
+        parser.error(f"{options.json} is no {options.effort} run")
     return options
 
 
@@ -93,14 +97,11 @@ def main(arguments: Sequence[str] | None = None, *, load: Callable[[str, Path | 
             groups[name] = load(name, options.corpus)
         except ModuleNotFoundError as error:
             print(f"Left out: {name} needs {error.name}: pip install -e '.[bench]'", file=sys.stderr)
-    report = run(groups, Effort.QUICK if options.quick else Effort.FULL)
+    report = run(groups, options.effort)
     if options.json:
+        if options.json.exists():
+            report = read_report(options.json).renewed(report)
         options.json.write_text(to_json(report), encoding="utf-8")
-    if options.plots:
-        from benchmarks._plots import draw  # noqa: PLC0415  # Processes that are measured import this module.
-
-        for suffix in ("svg", "png"):
-            draw(report, options.plots, suffix)
     return 0 if len(groups) == len(names) else 1
 
 

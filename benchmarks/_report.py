@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -70,7 +70,7 @@ class Row:
     name: str
     is_ours: bool
     size: float | None
-    """Of hosts, rules or waiters, where the rows are sizes: the abscissa of a plot."""
+    """Of hosts, rules, waiters or seconds, where the rows are sizes: the abscissa of a plot."""
     figures: Mapping[str, Figure]
     """By column. What has no figure, such as a peer that knows no such thing, is left out."""
 
@@ -195,6 +195,12 @@ class Report:
     def goals(self) -> list[Goal]:
         """Those of all groups."""
         return [goal for findings in self.groups.values() for goal in findings.goals]
+
+    def renewed(self, by: Report) -> Report:
+        """The other report, and of this one the groups that it does not have."""
+        machine = replace(by.machine, packages={**self.machine.packages, **by.machine.packages})
+        seconds, groups = {**self.seconds, **by.seconds}, {**self.groups, **by.groups}
+        return replace(by, machine=machine, seconds=seconds, groups=groups)
 
     def table(self, name: str) -> Table:
         """A table by group and key, ``crawl.200x50``; or by its place, ``crawl.#1``, as a quick run has other sizes.
