@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
-from crawlee import ConcurrencySettings
+from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import HttpCrawler, HttpCrawlingContext
 from crawlee.http_clients import HttpClient, ImpitHttpClient
+from crawlee.request_loaders import RequestList
 from crawlee.storage_clients import MemoryStorageClient
 
 from benchmarks._bench import cost_of, in_loop
@@ -63,3 +65,22 @@ async def _crawl(urls: Sequence[str], tasks: int, client: HttpClient, *, respect
     statistics = await crawler.run(list(urls))
     if statistics.requests_finished != len(urls):
         raise RuntimeError(f"{statistics.requests_finished} pages of {len(urls)} came")
+
+
+async def crawl_hosts(hosts: Sequence[str], rate: float) -> None:
+    """Crawl hosts until the process is ended, so many pages a second of each at most."""
+    logging.disable(logging.CRITICAL)
+    service_locator.set_storage_client(MemoryStorageClient())
+
+    async def handle(context: HttpCrawlingContext) -> None:
+        await context.http_response.read()
+
+    pages = (f"{host}/page/{page}" for page in count() for host in hosts)
+    crawler = HttpCrawler(
+        request_handler=handle,
+        request_manager=await RequestList(pages).to_tandem(),
+        respect_robots_txt_file=True,
+        concurrency_settings=ConcurrencySettings(max_tasks_per_minute=60 * rate * len(hosts)),
+        configure_logging=False,
+    )
+    await crawler.run()

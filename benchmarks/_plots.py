@@ -1,4 +1,6 @@
-"""Which plots there are, what each shows, and how they are drawn: bars of one column, or curves over sizes."""
+"""Which plots there are, what each shows, and how they are drawn: bars of one column, curves over sizes, or paces over
+time.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,8 @@ class Panel:
     """The column with the number that each figure is a part of: its label is ``9 of 950``."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What rows are called: these alone. Without it, all rows by their names."""
+    limit: str = ""
+    """The column with what `column` is held to, over time; `of` then has the refusals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ THEMES: Final = {
     "dark": Theme("#0d1117", "#e6edf3", "#6e7681", "#56b4e9", "#e69f00"),
 }
 BY_HAND: Final = "by hand: Protego, Lock, AsyncLimiter"
+PACES: Final = (0.02, 0.2, 1, 10)
+"""Seconds between pages that are named at the axis."""
 ROUNDS: Final = (
     "Medians of the rounds, with the least and the most. More is better on the left, less elsewhere."
 )
@@ -112,6 +118,17 @@ PICTURES: Final[dict[str, tuple[str, *tuple[Panel, ...]]]] = {
         Panel("pace.fast", "Gaps under the delay", "short", "gaps"),
         Panel("pace.fast", "Smallest gap, ms", "least_from_end"),
         Panel("pace.fast", "Time to the ideal", "to_ideal"),
+    ),
+    "limited": (
+        "Seconds between two pages, at the server, over time. A cross is a refusal; the line is what the host allows.",
+        *(
+            Panel("limited.spacing", title, name, f"{name}-refused", limit=f"{name}-limit")
+            for name, title in (
+                ("bucket", "5 a second"),
+                ("window", "20 in each 10 s"),
+                ("halved", "5, then 2.5, then 5 a second"),
+            )
+        ),
     ),
     "memory": (
         "Allocated, as tracemalloc counts. Less is better.",
@@ -177,7 +194,8 @@ def _drawn(name: str, report: Report, theme_name: str, path: Path) -> Path:
     note, *panels = PICTURES[name]
     across = 2 if not panels[0].column else len(panels)
     down = math.ceil(len(panels) / across)
-    most = max(len(panel.names or report.table(panel.table).rows) for panel in panels) if down == 1 else 7
+    bars = [len(panel.names or report.table(panel.table).rows) for panel in panels if not panel.limit]
+    most = max(bars) if bars and down == 1 else 7
     style: dict[RcKeyType, object] = {
         "text.color": theme.text,
         "xtick.color": theme.text,
@@ -197,7 +215,9 @@ def _drawn(name: str, report: Report, theme_name: str, path: Path) -> Path:
             axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
-            if panel.column:
+            if panel.limit:
+                _pace(axes, panel, report.table(panel.table), theme)
+            elif panel.column:
                 named = _bars(axes, panel, report.table(panel.table), theme, named)
             else:
                 _curves(axes, report.table(panel.table), theme)
@@ -251,3 +271,18 @@ def _curves(axes: Axes, table: Table, theme: Theme) -> None:
     axes.minorticks_off()
     axes.grid(color=theme.peer, alpha=0.25, linewidth=0.6)
     axes.legend(frameon=False)
+
+
+def _pace(axes: Axes, panel: Panel, table: Table, theme: Theme) -> None:
+    """Seconds between pages over those of the crawl, what the limit asks for, and a cross where there are refusals."""
+    points = {row.size: row.figures for row in table.rows if row.size is not None}
+    pace, refusals, limit = (
+        [statistics.median(figures[key]) for figures in points.values()]
+        for key in (panel.column, panel.of, panel.limit)
+    )
+    axes.step([*points], limit, where="post", color=theme.other, linewidth=1.5)
+    crosses = [place for place, refused in enumerate(refusals) if refused]
+    axes.plot([*points], pace, color=theme.ours, linewidth=1.5, marker="x", mec=theme.text, markevery=crosses)
+    axes.set(yscale="log", ylim=(0.015, 15), yticks=PACES, yticklabels=map(str, PACES))
+    axes.minorticks_off()
+    axes.grid(color=theme.peer, alpha=0.25, linewidth=0.6)

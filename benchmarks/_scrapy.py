@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from scrapy import Request, Spider
@@ -12,7 +13,7 @@ from twisted.internet.defer import Deferred, succeed
 from benchmarks._bench import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from scrapy.http import Response
 
@@ -45,8 +46,32 @@ class ListSpider(Spider):
         """Nothing is looked for."""
 
 
+class EndlessSpider(Spider):
+    """Asks hosts for one page after another, at several places of each."""
+
+    name = "endless"
+
+    def __init__(self, hosts: Sequence[str], places: int) -> None:
+        super().__init__()
+        self._hosts = hosts
+        self._places = places
+        self._pages = count()
+
+    async def start(self) -> AsyncIterator[Request]:
+        """The first page of each place."""
+        for host in self._places * [*self._hosts]:
+            yield self._request(host)
+
+    def parse(self, response: Response, host: str) -> Iterator[Request]:
+        """The next page, whatever was answered, once Scrapy has tried again as often as it does."""
+        yield self._request(host)
+
+    def _request(self, host: str) -> Request:
+        page = next(self._pages)
+        return Request(f"{host}/page/{page}", cb_kwargs={"host": host}, meta={"handle_httpstatus_all": True})
+
+
 QUIET: Final[Mapping[str, object]] = {
-    "DNS_RESOLVER": LoopbackResolver,
     "LOG_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
 }
@@ -54,6 +79,13 @@ QUIET: Final[Mapping[str, object]] = {
 
 def crawl(urls: Sequence[str], settings: Mapping[str, object]) -> Cost:
     """What Scrapy takes for them; once in a process, as its reactor starts only once."""
-    process = CrawlerProcess({**QUIET, **settings})
+    process = CrawlerProcess({**QUIET, "DNS_RESOLVER": LoopbackResolver, **settings})
     process.crawl(ListSpider, urls=urls)
     return cost_of(process.start)
+
+
+def crawl_hosts(hosts: Sequence[str], places: int, settings: Mapping[str, object]) -> None:
+    """Crawl hosts until the process is ended."""
+    process = CrawlerProcess({**QUIET, **settings})
+    process.crawl(EndlessSpider, hosts=hosts, places=places)
+    process.start()

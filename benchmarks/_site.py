@@ -7,6 +7,7 @@ interface.
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import random
 import re
@@ -14,17 +15,24 @@ import socket
 import time
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.heads import Heads
 
 from benchmarks._bench import prepare
+from benchmarks.limits_model import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
+
+    from benchmarks.limits_model import Limit
+
+    Seen = tuple[bytes, float, float, int]
 
 ROBOTS_PATH: Final = "/robots.txt"
 BACKLOG: Final = 4096
@@ -112,6 +120,34 @@ class Visit(NamedTuple):
     """When its bytes were read from the socket, before they were looked at."""
     sent_at: float
     """When the answer was about to be handed to the socket: whoever asked cannot have had it earlier."""
+    status: int = 200
+
+
+@dataclass(slots=True)
+class Hidden:
+    """How a host limits its pages, which it does not tell beforehand."""
+
+    limit: Limit
+    refusal: bytes = b"429 Too Many Requests"
+    """The status line of what it does not take, and further fields of that."""
+    fields: bytes = b""
+    """Of each answer, with room for how many pages are left and for the seconds until there are more; of windows."""
+    response: float = 0.0
+    """Seconds that a page takes."""
+    began_at: float = 0.0
+    """When it was first asked, from which on its limit counts."""
+
+    def judged(self, came_at: float) -> tuple[int, bytes]:
+        """The status of an answer, and all of it."""
+        self.began_at = self.began_at or came_at
+        now = came_at - self.began_at
+        is_taken = self.limit.takes(now)
+        fields = self.fields
+        if isinstance(self.limit, Window) and fields:
+            fields %= (max(0, self.limit.left), math.ceil(self.limit.seconds - now % self.limit.seconds))
+        if is_taken:
+            return 200, _answer(b"text/html; charset=utf-8", BODY, b"200 OK" + fields)
+        return int(self.refusal[:3]), _answer(b"text/plain", b"", self.refusal + fields)
 
 
 class Site:
@@ -132,17 +168,18 @@ class Site:
 
 
 @contextmanager
-def serving(robots: bytes = SHOP, *, response: float = 0.0, addresses: Sequence[str] = ()) -> Iterator[Site]:
-    """Serve until the end of the block.
+def serving(
+    *, addresses: Sequence[str] = (), hidden: Mapping[str, Hidden] = MappingProxyType({})
+) -> Iterator[Site]:
+    """Serve until the end of the block. Hosts whose names begin with `OWN` have their numbers in their rules.
 
     Args:
-        robots: the robots.txt of all hosts; those whose names begin with `OWN` have their numbers in its rules.
-        response: seconds that each answer takes.
         addresses: where besides 127.0.0.1, on the same port: for clients that cannot be told what a name means.
+        hidden: the limits of some hosts, by their names.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, robots, response, addresses), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, addresses, dict(hidden)), daemon=True)
     process.start()
     try:
         yield Site(ours, ours.recv())
@@ -151,35 +188,33 @@ def serving(robots: bytes = SHOP, *, response: float = 0.0, addresses: Sequence[
         process.join()
 
 
-def _serve(pipe: Connection, robots: bytes, response: float, addresses: Sequence[str]) -> None:
+def _serve(pipe: Connection, addresses: Sequence[str], hidden: Mapping[str, Hidden]) -> None:
     prepare(0)
-    asyncio.run(_answer_all(pipe, robots, response, addresses))
+    asyncio.run(_answer_all(pipe, addresses, hidden))
 
 
-async def _answer_all(pipe: Connection, robots: bytes, response: float, addresses: Sequence[str]) -> None:
-    seen: list[tuple[bytes, float, float]] = []
+async def _answer_all(pipe: Connection, addresses: Sequence[str], hidden: Mapping[str, Hidden]) -> None:
+    seen: list[Seen] = []
     loop = asyncio.get_running_loop()
-    connection = partial(_Connection, robots, response, seen)
-    server = await loop.create_server(connection, "127.0.0.1", 0, backlog=BACKLOG)
+    talk = partial(Talk, SHOP, seen, hidden)
+    server = await loop.create_server(talk, "127.0.0.1", 0, backlog=BACKLOG)
     port = server.sockets[0].getsockname()[1]
-    also = [await loop.create_server(connection, addresses, port, backlog=BACKLOG)] if addresses else []
+    also = [await loop.create_server(talk, addresses, port, backlog=BACKLOG)] if addresses else []
     pipe.send(port)
     while await loop.run_in_executor(None, pipe.recv) == "visits":
-        pipe.send([Visit(_host_of(head), head.split(b" ", 2)[1].decode(), *at) for head, *at in seen])
+        pipe.send([Visit(_host_of(each[0]), each[0].split(b" ", 2)[1].decode(), *each[1:]) for each in seen])
         seen.clear()
     for each in (server, *also):
         each.close()
 
 
-def _answer(content_type: bytes, body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (content_type, len(body))
-    return head + body
+def _answer(content_type: bytes, body: bytes, status: bytes = b"200 OK") -> bytes:
+    head = b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, content_type, len(body)) + body
 
 
-PAGE: Final = _answer(
-    b"text/html; charset=utf-8",
-    b"<!doctype html><title>A page</title>" + b"<p>Something to read.</p>\n" * 60,
-)
+BODY: Final = b"<!doctype html><title>A page</title>" + b"<p>Something to read.</p>\n" * 60
+PAGE: Final = _answer(b"text/html; charset=utf-8", BODY)
 
 
 def _host_of(head: bytes) -> str:
@@ -187,14 +222,14 @@ def _host_of(head: bytes) -> str:
     return named[1].decode() if named else ""
 
 
-class _Connection(Heads):
-    """Heads are looked into only when somebody asks for visits."""
+class Talk(Heads):
+    """A connection. Heads are looked into only when somebody asks for visits, and where hosts have limits."""
 
-    def __init__(self, robots: bytes, response: float, seen: list[tuple[bytes, float, float]]) -> None:
+    def __init__(self, robots: bytes, seen: list[Seen], hidden: Mapping[str, Hidden]) -> None:
         super().__init__()
         self._robots = robots
-        self._response = response
         self._seen = seen
+        self._hidden = hidden
         self._came_at = 0.0
 
     def data_received(self, data: bytes) -> None:
@@ -202,18 +237,20 @@ class _Connection(Heads):
         super().data_received(data)
 
     def asked(self, head: bytes) -> None:
-        answer = PAGE
+        status, answer = 200, PAGE
         if head.startswith(b"GET /robots.txt "):
             host, robots = _host_of(head), self._robots
             if host.startswith(OWN):
                 robots = re.sub(rb"-(?=\d)", b"-" + re.sub(r"\D", "", host).encode(), robots)
             answer = _answer(b"text/plain", robots)
-        if self._response:
-            end = partial(self._end, head, self._came_at, answer)
-            asyncio.get_running_loop().call_later(self._response, end)
-        else:
-            self._end(head, self._came_at, answer)
+        elif self._hidden and (hidden := self._hidden.get(_host_of(head))):
+            status, answer = hidden.judged(self._came_at)
+            if hidden.response and status == 200:
+                end = partial(self._end, head, self._came_at, answer, status)
+                asyncio.get_running_loop().call_later(hidden.response, end)
+                return
+        self._end(head, self._came_at, answer, status)
 
-    def _end(self, head: bytes, came_at: float, answer: bytes) -> None:
-        self._seen.append((head, came_at, time.monotonic()))
+    def _end(self, head: bytes, came_at: float, answer: bytes, status: int) -> None:
+        self._seen.append((head, came_at, time.monotonic(), status))
         self.answer(answer)

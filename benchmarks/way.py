@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import ClientSession
 
 import robotgate
+from benchmarks._site import Talk
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
@@ -168,22 +169,9 @@ def _module(code: CodeType) -> str:
 
 @asynccontextmanager
 async def _server() -> AsyncIterator[str]:
-    """A server that keeps its connections open and answers every GET; the URL of a page."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                body = ROBOTS_TXT if head.startswith(b"GET /robots.txt ") else b"a page"
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body)
-                )
-                writer.write(body)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
+    """A server in this loop; the URL of a page."""
+    listen = asyncio.get_running_loop().create_server
+    async with await listen(partial(Talk, ROBOTS_TXT, [], {}), "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/page?number=1"
 
 

@@ -13,7 +13,6 @@ import pytest
 from benchmarks import pace, weave
 from benchmarks.__main__ import NAMES, main
 from benchmarks._bench import Cost, interleaved
-from benchmarks._fleet_work import PACE_HOSTS, pace_values
 from benchmarks._plots import PICTURES, THEMES, draw, exponent, stale_plots
 from benchmarks._report import Column, Effort, Findings, Goal, goals_as_markdown, ratio, read_report, to_json
 from benchmarks._site import ROBOTS_PATH, Visit
@@ -27,7 +26,7 @@ REPORT: Final = weave.newest()
 PAGE: Final = (weave.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 MEASURED: Final = re.compile(r"[\d.,]+ (?:%|µs|ns|ms|s|KB|MB|MB/s|turns/s|pages/s|times|x)(?=[\s,.;)])")
 SHARE: Final = re.compile(r"\b\w+ (?:half|third|quarter|fifth|tenth|twentieth)s?\b")
-SETTINGS: Final = {"1.6 KB", "20 s", "0.1 s"}
+SETTINGS: Final = {"1.6 KB", "20 s", "0.1 s", "0.02 s", "15 s"}
 
 
 class Fake:
@@ -70,7 +69,7 @@ def test_every_group_gives_all_its_figures(name: str, tmp_path: Path) -> None:
 
 
 def test_a_run_prints_what_it_finds_and_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Medians, spread, ours in bold; a group whose peer is missing is left out, which fails."""
+    """Medians, spread, ours in bold; a group whose peer is missing is left out, which fails. One can be renewed."""
 
     def load(name: str, _: Path | None) -> Group:
         if name == "crawl":
@@ -88,6 +87,11 @@ def test_a_run_prints_what_it_finds_and_keeps_it(tmp_path: Path, capsys: pytest.
     assert list(report.groups) == ["rules", "scale"]
     assert set(report.machine.packages) == {"aiohttp"}
     assert to_json(report) == path.read_text(encoding="utf-8")
+    assert main(["rules", "--quick", "--json", str(path)], load=lambda *_: Fake(0)) == 0
+    assert read_report(path).groups["rules"] != report.groups["rules"]
+    assert read_report(path).groups["scale"] == report.groups["scale"]
+    with pytest.raises(SystemExit):
+        main(["rules", "--json", str(path)])
 
 
 def test_a_missed_goal_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +126,7 @@ def test_short_gaps_are_found_in_what_the_server_saw() -> None:
     """From an end, of the gate also that of robots.txt, and between starts of pages; a page too few is no crawl."""
     times = ((ROBOTS_PATH, 0.0), ("/0", 0.1), ("/1", 0.215), ("/2", 0.34))
     visits = [Visit("a", path, at, at + 0.02) for path, at in times]
-    shape = pace.Shape(1, 3, 0.1, 0.0, 1)
+    shape = pace.Shape(1, 3, 0.1, 1)
     gate = pace.Client(Cost, pace.ideal_of_gate, asks_robots=True, is_gate=True)
     seen = pace.seen("gate", gate, shape, visits)
     assert (seen["gaps"], seen["short"], seen["ends"], seen["short_after_end"]) == (2, 0, 3, 2)
@@ -133,15 +137,6 @@ def test_short_gaps_are_found_in_what_the_server_saw() -> None:
     for wrong in (visits[:3], [*visits[:3], visits[2]]):
         with pytest.raises(RuntimeError, match="where 4 different ones"):
             pace.seen("gate", gate, shape, wrong)
-
-
-def test_grants_of_all_processes_together_may_be_too_many() -> None:
-    """Eleven in a second, of two processes that each keep to the pace; those before all were there do not count."""
-    others: list[list[float]] = [[]] * (PACE_HOSTS - 1)
-    evenly = [number / 10 for number in range(10)]
-    values = pace_values([(0.0, [evenly, *others]), (0.4, [[0.95], *others])], 1.0)
-    assert (values["grants"], values["most"], values["over"], values["over_less"]) == (7, 11, 1, 1)
-    assert values["least"] == pytest.approx(50.0)
 
 
 def copied(root: Path) -> None:
