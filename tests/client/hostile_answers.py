@@ -6,10 +6,14 @@ import asyncio
 import gzip
 import zlib
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tests.waiting import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 BODY: Final = b"User-agent: *\nDisallow: /\n"
 MANY: Final = 20_000
@@ -175,6 +179,31 @@ HOSTILE: Final[dict[str, bytes]] = {
 
 
 @asynccontextmanager
+async def listening(talk: Talk) -> AsyncIterator[int]:
+    """A server on a port of 127.0.0.1 that treats each connection like this, and closes it."""
+    talks: set[asyncio.Task[object]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.add(task)
+        # A client may leave at any point.
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await talk(reader, writer)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            await settle()
+            async with asyncio.timeout(60):
+                await asyncio.gather(*talks)
+
+
+@asynccontextmanager
 async def serving(raw: bytes, *, pause: float = 0.0) -> AsyncIterator[int]:
     """A server on a port of 127.0.0.1 that answers every request with these bytes, and closes the connection.
 
@@ -183,28 +212,13 @@ async def serving(raw: bytes, *, pause: float = 0.0) -> AsyncIterator[int]:
     """
     end_of_headers = raw.find(b"\r\n\r\n") + 4
     pieces = (raw[:end_of_headers], raw[end_of_headers:-1], raw[end_of_headers:][-1:]) if pause else (raw,)
-    serving: set[asyncio.Task[None]] = set()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client may leave at any point.
-        with suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            for piece in pieces:
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(pause)
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+    async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause)
 
-    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(serve(reader, writer))
-        serving.add(task)
-
-    server = await asyncio.start_server(begin, "127.0.0.1", 0)
-    async with server:
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            async with asyncio.timeout(60):
-                await asyncio.gather(*serving)
+    async with listening(answer_all) as port:
+        yield port

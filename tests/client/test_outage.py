@@ -8,13 +8,12 @@ import os
 import socket
 import ssl
 import struct
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
+from tests.client.hostile_answers import listening
 from tests.gate.servers import LOOPBACK, unused_port
-from tests.waiting import settle
 
 from robotgate.client.connector import AddressInfo, ThreadPerNameResolver
 from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
@@ -22,11 +21,8 @@ from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLEr
 from robotgate.sites.record import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
+    from tests.client.hostile_answers import Talk
     from tests.gate.servers import Web
-
-    Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 SHORT: Final = 0.05
 """Seconds; what is waited for never comes."""
@@ -63,28 +59,6 @@ async def error_of(
         except (aiohttp.ClientError, OSError) as error:
             return error
     raise AssertionError(url)
-
-
-@asynccontextmanager
-async def server(talk: Talk) -> AsyncIterator[str]:
-    """A server that treats each connection like this, by its authority."""
-    talks: set[asyncio.Task[object]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        talks.add(task)
-        with suppress(ConnectionError):
-            await talk(reader, writer)
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-    listening = await asyncio.start_server(serve, LOOPBACK, 0)
-    async with listening:
-        yield f"{LOOPBACK}:{listening.sockets[0].getsockname()[1]}"
-        await settle()
-        await asyncio.gather(*talks)
 
 
 async def keep_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -157,8 +131,8 @@ async def test_server_that_is_there_and_gives_no_answer(
     *, talk: Talk, scheme: str, options: dict[str, float], outage: str | None
 ) -> None:
     """What is no outage was reached, or is silent: a kept connection that was closed meanwhile looks the same."""
-    async with server(talk) as authority:
-        error = await error_of(f"{scheme}://{authority}/", timeout=aiohttp.ClientTimeout(**options))
+    async with listening(talk) as port:
+        error = await error_of(f"{scheme}://{LOOPBACK}:{port}/", timeout=aiohttp.ClientTimeout(**options))
     told = outage_of(error, host=LOOPBACK)
     assert told is None if outage is None else told is not None and told.startswith(outage)
     assert isinstance(outage_of(error), Silence) == (outage in {NO_ANSWER, HUNG_UP})
@@ -175,7 +149,7 @@ async def test_certificate_that_nobody_trusts(web: Web) -> None:
 async def test_proxy_that_fails() -> None:
     """It is down, has no address, or refuses to connect: that says nothing of the host behind it."""
     no_name = unresolved(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-    async with server(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as authority:
+    async with listening(saying(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")) as port:
         for scheme, proxy, connector, kind in (
             ("http", f"{LOOPBACK}:{unused_port()}", None, aiohttp.ClientProxyConnectionError),
             ("https", f"{LOOPBACK}:{unused_port()}", None, aiohttp.ClientProxyConnectionError),
@@ -185,7 +159,7 @@ async def test_proxy_that_fails() -> None:
                 no_name,
                 aiohttp.ClientConnectorDNSError,
             ),
-            ("https", authority, None, aiohttp.ClientHttpProxyError),
+            ("https", f"{LOOPBACK}:{port}", None, aiohttp.ClientHttpProxyError),
         ):
             error = await error_of(f"{scheme}://site.example/", connector, proxy=f"http://{proxy}")
             assert isinstance(error, kind)
@@ -296,8 +270,8 @@ async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 )
 async def test_robots_txt_of_a_host_that_is_there(talk: Talk, *, timeout: float, is_silence: bool) -> None:
     """A failure, and no outage; where the request was sent and nothing came, it takes several to be one."""
-    async with server(talk) as authority:
-        failure = await failure_of(f"http://{authority}/robots.txt", timeout=timeout)
+    async with listening(talk) as port:
+        failure = await failure_of(f"http://{LOOPBACK}:{port}/robots.txt", timeout=timeout)
     assert (failure.is_outage, failure.is_silence) == (False, is_silence)
 
 

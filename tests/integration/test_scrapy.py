@@ -7,7 +7,7 @@ import gzip
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web as aiohttp_web
@@ -51,41 +51,35 @@ class Crawled:
         }
 
 
-class Crawl(Protocol):
-    """Crawls some URLs, or some requests given as `scrapy.Request` takes them."""
+async def crawl(*requests: str | dict[str, object], key: Path | None = None, **settings: object) -> Crawled:
+    """Run Scrapy with the add-on, and a delay of 0.3 s unless told otherwise.
 
-    async def __call__(self, *requests: str | dict[str, object], **settings: object) -> Crawled:
-        """With a delay of 0.3 s, unless told otherwise."""
-        ...
-
-
-@pytest.fixture
-def crawl() -> Crawl:
-    """Runs Scrapy with the add-on."""
-
-    async def crawl(*requests: str | dict[str, object], **settings: object) -> Crawled:
-        wanted = [{"url": request} if isinstance(request, str) else request for request in requests]
-        known = {
+    Args:
+        requests: URLs, or what `scrapy.Request` takes.
+        key: the file of a key to sign with.
+    """
+    spec = {
+        "requests": [{"url": request} if isinstance(request, str) else request for request in requests],
+        "settings": {
             "ADDONS": ADDONS,
             "ROBOTGATE_AGENT": AGENT,
             "ROBOTGATE_CONTACT": CONTACT,
             "ROBOTGATE_OPTIONS": {"delay": DELAY},
-        }
-        code, out, log = await run(
-            "-m", CRAWL, stdin=json.dumps({"requests": wanted, "settings": {**known, **settings}})
-        )
-        assert [word for word in LEAKS if word in log] == []
-        told = json.loads(out or "{}")
-        return Crawled(
-            code=code,
-            log=log,
-            seen=[(status, url) for status, url in told.get("seen", [])],
-            refused={url: (kind, text) for url, kind, text in told.get("refused", [])},
-            failed={url: (kind, text) for url, kind, text in told.get("failed", [])},
-            stats=told.get("stats", {}),
-        )
-
-    return crawl
+            **settings,
+        },
+        "key": None if key is None else str(key),
+    }
+    code, out, log = await run("-m", CRAWL, stdin=json.dumps(spec))
+    assert [word for word in LEAKS if word in log] == []
+    told = json.loads(out or "{}")
+    return Crawled(
+        code=code,
+        log=log,
+        seen=[(status, url) for status, url in told.get("seen", [])],
+        refused={url: (kind, text) for url, kind, text in told.get("refused", [])},
+        failed={url: (kind, text) for url, kind, text in told.get("failed", [])},
+        stats=told.get("stats", {}),
+    )
 
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
@@ -127,7 +121,7 @@ def site_of(web: Web, name: str, robots: bytes | None = None, **headers: str) ->
     return site
 
 
-async def test_what_may_not_be_fetched_is_never_asked_for(web: Web, one: str, two: str, crawl: Crawl) -> None:
+async def test_what_may_not_be_fetched_is_never_asked_for(web: Web, one: str, two: str) -> None:
     """Nor what is behind a redirect. The error and the log name the rule and the URL, and DOWNLOAD_DELAY is warned of.
 
     A URL with a dot segment is refused, as Scrapy sends it unchanged, and servers resolve it; so is a request whose
@@ -171,7 +165,7 @@ async def test_what_may_not_be_fetched_is_never_asked_for(web: Web, one: str, tw
     assert "ROBOTGATE_OPTIONS = {'delay': 0.01}" in crawled.log
 
 
-async def test_robots_txt_decides_whatever_it_is(web: Web, crawl: Crawl) -> None:
+async def test_robots_txt_decides_whatever_it_is(web: Web) -> None:
     """Unreadable, it closes its site; endless, compressed, a bomb or in another form, its first rules hold.
 
     It may redirect to another host, but not to a private address; the body of a 404 is not read.
@@ -221,7 +215,7 @@ async def test_robots_txt_decides_whatever_it_is(web: Web, crawl: Crawl) -> None
     assert (crawled.told()["robots_unreachable"], crawled.told()["unavailable"]) == (len(shut) + 1, len(shut))
 
 
-async def test_turns_are_paced(web: Web, one: str, two: str, crawl: Crawl) -> None:
+async def test_turns_are_paced(web: Web, one: str, two: str) -> None:
     """The delay holds from the end of each response, robots.txt, redirects, failures and retries included.
 
     ``dont_obey_robotstxt`` passes the rules, even unreadable ones, and keeps the delay. Twenty hosts are crawled at
@@ -262,7 +256,7 @@ async def test_turns_are_paced(web: Web, one: str, two: str, crawl: Crawl) -> No
     assert "WARNING: DOWNLOAD_DELAY" not in crawled.log
 
 
-async def test_patience_is_bounded(web: Web, one: str, two: str, crawl: Crawl) -> None:
+async def test_patience_is_bounded(web: Web, one: str, two: str) -> None:
     """`max_wait` and `max_block` refuse what comes too late, retries included; a page that times out is retried.
 
     A page whose turn comes later than `DOWNLOAD_TIMEOUT` is sent in its turn. After a 429 the host waits as it asks.
@@ -299,7 +293,7 @@ async def test_patience_is_bounded(web: Web, one: str, two: str, crawl: Crawl) -
     assert web.gaps("asking.test")[first] >= 1 - LATE
 
 
-async def test_site_sees_the_proxy_of_the_spider_only(web: Web, crawl: Crawl) -> None:
+async def test_site_sees_the_proxy_of_the_spider_only(web: Web) -> None:
     """robots.txt, pages and redirected pages take the proxy that the spider gives; by a tunnel for https.
 
     A proxy that asks for credentials opens no site: the request fails by the proxy's name, without the password.
@@ -343,7 +337,7 @@ async def test_site_sees_the_proxy_of_the_spider_only(web: Web, crawl: Crawl) ->
 
 
 @pytest.mark.slow
-async def test_robots_txt_takes_the_proxy_of_a_middleware(web: Web, crawl: Crawl) -> None:
+async def test_robots_txt_takes_the_proxy_of_a_middleware(web: Web) -> None:
     """With its password. The site has no address here, so a request that does not go through the proxy fails."""
     page, proxy = "http://nowhere.test/", f"http://user:word@127.0.0.1:{web.port}"
     crawled = await crawl(
@@ -355,9 +349,7 @@ async def test_robots_txt_takes_the_proxy_of_a_middleware(web: Web, crawl: Crawl
 
 
 @pytest.mark.slow
-async def test_next_crawl_goes_on_where_the_last_one_ended(
-    web: Web, one: str, crawl: Crawl, tmp_path: Path
-) -> None:
+async def test_next_crawl_goes_on_where_the_last_one_ended(web: Web, one: str, tmp_path: Path) -> None:
     """With a store in a file, a second crawl knows the robots.txt, and waits for the delay that the first one left."""
     options = {"delay": 2.0, "store": str(tmp_path / "cache.db")}
     last = await crawl(f"{one}/1", ROBOTGATE_OPTIONS=options)
@@ -370,7 +362,7 @@ async def test_next_crawl_goes_on_where_the_last_one_ended(
 
 
 @pytest.mark.slow
-async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str, crawl: Crawl) -> None:
+async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str) -> None:
     """With two places in all, the pages of a slow host take one, and the other host's pages go on."""
     web.serve(f"{one}/robots.txt", "User-agent: *\nCrawl-delay: 1.5")
     for page in range(5):
@@ -388,7 +380,7 @@ async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str,
 
 
 @pytest.mark.slow
-async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path, crawl: Crawl) -> None:
+async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path) -> None:
     """A page from Scrapy's HTTP cache takes no turn. robots.txt is never taken from it."""
     cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
     first = await crawl(f"{one}/", **cache)
@@ -401,7 +393,7 @@ async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path, cra
 
 
 @pytest.mark.slow
-async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
+async def test_handlers_of_others_send_what_has_its_turn() -> None:
     """A download handler of another package is wrapped too, even one that returns Deferreds and has no `close`."""
     crawled = await crawl(
         "http://one.test/1", "http://one.test/one-by-one", DOWNLOAD_HANDLERS={"http": f"{CRAWL}.OldHandler"}
@@ -412,7 +404,7 @@ async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
 
 
 @pytest.mark.slow
-async def test_problem_type_blocks_the_host(web: Web, one: str, crawl: Crawl) -> None:
+async def test_problem_type_blocks_the_host(web: Web, one: str) -> None:
     """A body that says that the crawl is too fast holds its host up, as a 429 does."""
     body = b'{"type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"}'
     web.serve(f"{one}/403", body, status=403, headers={"Content-Type": "application/problem+json"})
@@ -421,7 +413,7 @@ async def test_problem_type_blocks_the_host(web: Web, one: str, crawl: Crawl) ->
 
 
 @pytest.mark.slow
-async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Crawl) -> None:
+async def test_more_may_be_under_way_at_one_host(web: Web, one: str) -> None:
     """``concurrency_per_host`` raises Scrapy's own limits."""
     for page in range(4):
         web.serve(f"{one}/{page}", takes=0.7)
@@ -432,7 +424,7 @@ async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Craw
 
 
 @pytest.mark.slow
-async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, crawl: Crawl) -> None:
+async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str) -> None:
     """With ``ROBOTSTXT_PARSER`` alone, Scrapy's own middleware applies our rules."""
     crawled = await crawl(
         f"{one}/open",
@@ -447,7 +439,7 @@ async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, cr
 
 
 @pytest.mark.slow
-async def test_other_reactors_are_refused(web: Web, one: str, crawl: Crawl) -> None:
+async def test_other_reactors_are_refused(web: Web, one: str) -> None:
     """A reactor other than asyncio's ends the crawl before its first request, and the log names the setting."""
     crawled = await crawl(f"{one}/", TWISTED_REACTOR="twisted.internet.selectreactor.SelectReactor")
     assert crawled.code == 1

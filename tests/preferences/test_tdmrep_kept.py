@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.clocks import LaterClock
-from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import PAGE, ROBOTS, SITE, cut_off
 from tests.preferences.test_gate_preferences import RESERVED, TDMREP
 from tests.waiting import until
 
-from robotgate import GateClosedError, MemoryStore, Origin, RobotGate, SQLiteStore
+from robotgate import GateClosedError, MemoryStore, Origin
 from robotgate.preferences import Preference
-from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import aiohttp
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
-    from tests.redis_server import RedisServer
 
     from robotgate.preferences import Preferences
 
@@ -56,22 +50,16 @@ async def test_what_is_fresh_is_requested_once(
     assert web.counts() == {ROBOTS: 1, TDMREP: 1, PAGE: 3}
 
 
-async def test_a_store_keeps_no_tdmrep_file(
-    web: Web, session: aiohttp.ClientSession, tmp_path: Path, server: RedisServer
-) -> None:
-    """A new process requests it again, and what a store lists are robots.txt files."""
-    server.settle()
+async def test_a_store_keeps_no_tdmrep_file(web: Web, open_gate: OpenGate) -> None:
+    """The next gate requests it again, and what a store lists are robots.txt files."""
     web.serve(TDMREP, RESERVED)
-    for kept in (MemoryStore(), SQLiteStore(tmp_path / "cache.db"), RedisStore(server.url)):
-        web.visits.clear()
-        async with kept as store:
-            for _ in range(2):
-                async with RobotGate(
-                    AGENT, contact=CONTACT, session=session, delay=0.0, tdmrep=True, store=store
-                ) as gate:
-                    assert (await gate.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
-            assert [record.origin async for record in store.records()] == [Origin.of(SITE)]
-        assert web.counts() == {ROBOTS: 1, TDMREP: 2, PAGE: 2}
+    store = MemoryStore()
+    for _ in range(2):
+        gate = await open_gate(tdmrep=True, store=store)
+        assert (await gate.fetch(PAGE)).preferences.tdm is Preference.DISALLOWED
+        await gate.aclose()
+    assert [record.origin async for record in store.records()] == [Origin.of(SITE)]
+    assert web.counts() == {ROBOTS: 1, TDMREP: 2, PAGE: 2}
 
 
 async def test_a_redirect_is_followed_once(web: Web, open_gate: OpenGate) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
@@ -17,7 +16,7 @@ from tests.conftest import AGENT, CONTACT
 from tests.documents import blocks_of, defined_by
 from tests.gate.servers import hang_up
 from tests.integration.test_httpx import ToTheWeb
-from tests.integration.test_scrapy import ADDONS, CRAWL, run
+from tests.integration.test_scrapy import crawl
 from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
 from tests.test_readme import ROOT
 
@@ -339,20 +338,8 @@ async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None
     site, other = f"http://one.test:{web.port}", f"http://two.test:{web.port}"
     web.redirect(f"{site}/moved", f"{other}/there")
     web.serve(f"{other}/there", status=500)
-    settings = {
-        "ADDONS": ADDONS,
-        "ROBOTGATE_AGENT": AGENT,
-        "ROBOTGATE_CONTACT": CONTACT,
-        "ROBOTGATE_OPTIONS": {"delay": 0},
-        "RETRY_TIMES": 1,
-    }
-    requests = [
-        {"url": f"{site}/moved"},
-        {"url": f"{site}/own?x=1", "meta": {"dont_obey_robotstxt": True}, "headers": STALE},
-    ]
-    spec = {"requests": requests, "settings": settings, "key": str(file)}
-    code, _, log = await run("-m", CRAWL, stdin=json.dumps(spec))
-    assert code == 0, log
+    own = {"url": f"{site}/own?x=1", "meta": {"dont_obey_robotstxt": True}, "headers": STALE}
+    await crawl(f"{site}/moved", own, key=file, ROBOTGATE_OPTIONS={"delay": 0}, RETRY_TIMES=1)
     assert web.counts() == {
         f"{site}/robots.txt": 1,
         f"{site}/moved": 1,

@@ -13,25 +13,14 @@ OTHERS = [
 ]  # fmt: skip
 
 
-def test_other_records_do_not_part_user_agent_lines(subtests: pytest.Subtests) -> None:
-    """A record between two User-agent lines leaves both in one group."""
-    for other in OTHERS:
-        with subtests.test(other=other):
-            robots = RobotsTxt.parse(f"User-agent: a\n{other}\nUser-agent: b\nDisallow: /x\n".encode())
-            assert not robots.allowed("/x", "a")
-            assert not robots.allowed("/x", "b")
-            assert len(robots.groups) == 1
-
-
-def test_other_records_do_not_part_rules_from_their_group(subtests: pytest.Subtests) -> None:
-    """A record between or before rules changes nothing about them."""
-    for other in OTHERS:
-        with subtests.test(other=other):
-            robots = RobotsTxt.parse(
-                f"User-agent: a\n{other}\nDisallow: /x\n{other}\nDisallow: /y\n".encode()
-            )
-            assert not robots.allowed("/x", "a")
-            assert not robots.allowed("/y", "a")
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_records_part_nothing(other: str) -> None:
+    """A record between two User-agent lines leaves both in one group; between rules it changes nothing about them."""
+    robots = RobotsTxt.parse(
+        f"User-agent: a\n{other}\nUser-agent: b\n{other}\nDisallow: /x\n{other}\nDisallow: /y\n".encode()
+    )
+    assert not any(robots.allowed(path, agent) for path in ("/x", "/y") for agent in "ab")
+    assert len(robots.groups) == 1
 
 
 def test_the_example_with_a_sitemap() -> None:
