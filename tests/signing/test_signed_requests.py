@@ -98,7 +98,7 @@ async def test_each_hop_of_a_fetch_is_verified(web: Web, open_gate: OpenGate, fo
     assert len(web.visits) == 7
     found = verifier(form).check_visits(web.visits)
     assert {each.key_id for each in found} == {KEY.thumbprint}
-    assert all(each.agent is not None and each.agent.startswith(BOT) for each in found)
+    assert all(each.agent.startswith(BOT) for each in found)
 
 
 async def test_page_is_refused_without_the_signature(web: Web, open_gate: OpenGate) -> None:
