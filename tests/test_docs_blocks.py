@@ -144,10 +144,16 @@ class Played:
         return "\n".join([*shown, self.seen.text] if self.seen is not None else shown)
 
 
-async def play(program: Block | None, typed: Block, seen: Block | None, folder: Path) -> str:
+def new_folder(place: Path) -> Path:
+    """Where one block is played."""
+    place.mkdir(parents=True)
+    return place
+
+
+async def play(program: Block | None, typed: Block, seen: Block | None, folder: Path) -> Played:
     """The blocks as they would look if the commands had just been typed; what is shown stands where it is right."""
     played = []
-    async with offline_web(folder) as web:
+    async with offline_web(new_folder(folder)) as web:
         for command, shown in typed.commands:
             what, *arguments = command
             if program is not None and what == "python":
@@ -166,7 +172,7 @@ async def play(program: Block | None, typed: Block, seen: Block | None, folder: 
     if seen is not None:
         told = "".join(f"{line}\n" for line in web.told)
         played.append(seen.text if is_as_seen(seen.text, told) else told)
-    return "\n".join(played)
+    return Played(typed, seen, "\n".join(played))
 
 
 def is_as_seen(shown: str, told: str) -> bool:
@@ -183,12 +189,6 @@ def seen_of(line: str) -> tuple[str, float]:
     return what, float(at)
 
 
-def new_folder(place: Path) -> Path:
-    """Where one block is played."""
-    place.mkdir(parents=True)
-    return place
-
-
 async def play_all(folder: Path) -> dict[Path, list[Played]]:
     """Every block of console of every page, some at a time: most of it is waiting for a pace.
 
@@ -199,11 +199,11 @@ async def play_all(folder: Path) -> dict[Path, list[Played]]:
 
     async def play_one(program: Block | None, typed: Block, seen: Block | None, place: Path) -> Played:
         async with some:
-            played = Played(typed, seen, await play(program, typed, seen, new_folder(place)))
+            played = await play(program, typed, seen, place)
         if played.came == played.shown:
             return played
         async with few:
-            return Played(typed, seen, await play(program, typed, seen, new_folder(place / "again")))
+            return await play(program, typed, seen, place / "again")
 
     running: dict[Path, list[asyncio.Task[Played]]] = {}
     async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:

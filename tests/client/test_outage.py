@@ -17,7 +17,7 @@ from tests.gate.servers import LOOPBACK, unused_port
 
 from robotgate.client.connector import AddressInfo, ThreadPerNameResolver
 from robotgate.client.robots import OWN_ERRNOS, AiohttpFetcher, Silence, outage_of
-from robotgate.errors import GateClosedError, HostUnavailableError, InvalidURLError, StoreError, TooSoonError
+from robotgate.errors import GateClosedError, HostUnavailableError
 from robotgate.sites.record import Failure
 
 if TYPE_CHECKING:
@@ -232,9 +232,6 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
         (KeyboardInterrupt(), None),
         (GateClosedError("the gate was closed"), None),
         (HostUnavailableError("site.example", 60.0, REFUSED), None),
-        (InvalidURLError("http:///", "the URL has no host"), None),
-        (StoreError("the store does not answer"), None),
-        (TooSoonError("site.example", 1.0), None),
     ]:
         with subtests.test(error=error, outage=outage):
             assert outage_of(error) == outage

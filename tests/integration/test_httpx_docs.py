@@ -6,18 +6,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import httpx
 import pytest
 from tests.documents import defined_by
 from tests.gate.network import Proxy
 from tests.test_readme import ROOT, blocks
 
 from robotgate import DisallowedError, RobotGate
-from robotgate.integrations.httpx import GateTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    import httpx
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
@@ -82,21 +81,6 @@ async def test_proxy_serves_robots_txt_too(web: Web, site: str) -> None:
     await proxy.close()
     assert response.text == "a page"
     assert proxy.asked == web.urls == [f"{site}/robots.txt", f"{site}/page"]
-
-
-@pytest.mark.parametrize("way", ["proxy", "mounts"])
-async def test_what_the_page_warns_of_goes_past_the_gate(web: Web, site: str, way: str) -> None:
-    """An httpx client sends past the gate by `proxy=` and `mounts=`, as the page warns."""
-    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
-    transport = GateTransport(gate)
-    client = (
-        httpx.AsyncClient(transport=transport, proxy=site)
-        if way == "proxy"
-        else httpx.AsyncClient(transport=transport, mounts={"http://": httpx.AsyncHTTPTransport()})
-    )
-    async with client:
-        await client.get(f"{site}/private")
-    assert len(web.visits) == 1
 
 
 @pytest.mark.slow
