@@ -7,6 +7,7 @@ import gzip
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -382,9 +383,8 @@ async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str)
 @pytest.mark.slow
 async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path) -> None:
     """A page from Scrapy's HTTP cache takes no turn. robots.txt is never taken from it."""
-    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
-    first = await crawl(f"{one}/", **cache)
-    again = await crawl(f"{one}/", **cache)
+    cached = partial(crawl, f"{one}/", HTTPCACHE_ENABLED=True, HTTPCACHE_DIR=str(tmp_path))
+    first, again = await cached(), await cached()
     assert first.seen == again.seen == [(200, f"{one}/")]
     assert web.count(f"{one}/") == 1
     assert again.told() == {"allowed": 1, "robots_fetched": 1}

@@ -338,7 +338,11 @@ async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None
     site, other = f"http://one.test:{web.port}", f"http://two.test:{web.port}"
     web.redirect(f"{site}/moved", f"{other}/there")
     web.serve(f"{other}/there", status=500)
-    own = {"url": f"{site}/own?x=1", "meta": {"dont_obey_robotstxt": True}, "headers": STALE}
+    own: dict[str, object] = {
+        "url": f"{site}/own?x=1",
+        "meta": {"dont_obey_robotstxt": True},
+        "headers": STALE,
+    }
     await crawl(f"{site}/moved", own, key=file, ROBOTGATE_OPTIONS={"delay": 0}, RETRY_TIMES=1)
     assert web.counts() == {
         f"{site}/robots.txt": 1,

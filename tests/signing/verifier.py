@@ -135,7 +135,8 @@ class Verifier:
         if component not in covered:
             raise InvalidSignature("Signature-Agent is not covered")
         read = http_sf.parse(header.encode(), tltype="item" if is_string else "dictionary")
-        value, parameters = read[label] if isinstance(read, dict) else read
+        member = read[label] if isinstance(read, dict) else read
+        value, parameters = member if isinstance(member, tuple) else (None, {})
         if not isinstance(value, str) or parameters:
             raise InvalidSignature("Signature-Agent is no string")
         return value
