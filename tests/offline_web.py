@@ -35,17 +35,17 @@ class Web:
     told: list[str]
     """What the command would have printed of each request."""
 
-    async def run(self, *arguments: str | Path, cwd: Path) -> tuple[int | None, str]:
+    async def run(self, *arguments: str | Path, cwd: Path, stdin: str = "") -> tuple[int | None, str]:
         """The exit status of a program, and all it has printed."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.offline", *arguments),
             cwd=cwd,
             env=self.environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        printed, _ = await process.communicate()
+        printed, _ = await process.communicate(stdin.encode())
         return process.returncode, printed.decode()
 
 

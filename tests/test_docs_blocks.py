@@ -6,7 +6,8 @@ This file runs:
   that follows it, which also shows what it prints; ``…`` stands for what differs from run to run. A text block right
   behind is what its sites have seen of it: nothing else, and nothing sooner;
 - other Python in the page's own namespace, one block after the other;
-- a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`.
+- a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`. Behind a bar stands what
+  reads what it prints.
 
 Of commands for a benchmark or an example, which have tests of their own, it checks that they exist. Any other block
 fails.
@@ -20,6 +21,7 @@ import io
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -155,15 +157,18 @@ async def play(program: Block | None, typed: Block, seen: Block | None, folder: 
     played = []
     async with offline_web(new_folder(folder)) as web:
         for command, shown in typed.commands:
-            what, *arguments = command
-            if program is not None and what == "python":
-                (folder / arguments[0]).write_text(program.text, encoding="utf-8")
+            if program is not None and command[0] == "python":
+                (folder / command[1]).write_text(program.text, encoding="utf-8")
             status: int | None = 0
+            printed = ""
             if command == SERVE:
                 printed = greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
             else:
-                cli = ("-m", "robotgate") if what == "robotgate" else ()
-                status, printed = await web.run(*cli, *arguments, cwd=folder)
+                for is_bar, words in groupby(command, "|".__eq__):
+                    what, *arguments = words
+                    cli = ("-m", "robotgate") if what == "robotgate" else ()
+                    if not is_bar:
+                        status, printed = await web.run(*cli, *arguments, cwd=folder, stdin=printed)
             pattern = re.escape(shown.rstrip("\n")).replace("…", ".+")
             is_right = re.fullmatch(pattern, printed.rstrip("\n")) and "Traceback" not in printed
             played.append(

@@ -61,6 +61,8 @@ class LocalSite:
     """When each came (monotonic clock)."""
     headers: list[tuple[str, CIMultiDict[str]]] = field(default_factory=list)
     """Path and query of each request, and its headers."""
+    pages: dict[str, str] = field(default_factory=dict)
+    """What some paths answer, in place of a greeting."""
     robots: str = ROBOTS
     robots_status: int = 200
     robots_headers: dict[str, str] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class LocalSite:
                 return web.Response(status=410)
             case "/paid":
                 return web.Response(status=402, headers={"crawler-price": "USD 0.01"})
-        return web.Response(text="hello")
+        return web.Response(text=self.pages.get(request.path, "hello"))
 
 
 class Program:

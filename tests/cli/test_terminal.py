@@ -51,6 +51,8 @@ def _raw(text: str) -> set[str]:
         ("fetch", *POLITE, "-o", f"/no/{EVIL}", "http://127.0.0.1/"),
         ("fetch", *POLITE, "--rate", EVIL, "http://127.0.0.1/"),
         ("fetch", *POLITE, "--save-dir", f"/dev/null/{EVIL}", "http://127.0.0.1/"),
+        ("sitemap", *POLITE, "--since", EVIL, "http://127.0.0.1/"),
+        ("sitemap", *POLITE, EVIL, f"http://127.0.0.1:1/{EVIL}"),
         ("lint", EVIL),
         ("lint", "--ignore", EVIL, "-"),
         ("lint", *POLITE, f"http://{EVIL}/"),

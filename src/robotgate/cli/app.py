@@ -10,7 +10,7 @@ import click
 from robotgate import __version__
 from robotgate.cli.output import printable_errors
 
-COMMANDS: Final = ("cache", "check", "demo", "directory", "fetch", "keygen", "lint", "why")
+COMMANDS: Final = ("cache", "check", "demo", "directory", "fetch", "keygen", "lint", "sitemap", "why")
 _MODULES: Final = {"directory": "signing", "keygen": "signing"}
 """Those of commands that have no module of their name."""
 
