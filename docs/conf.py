@@ -94,6 +94,8 @@ nitpick_ignore_regex: Final = [
     # Those of an `httpx.AsyncClient` and of an `aiohttp.TCPConnector`.
     ("py:class", r"(robotgate\.integrations\.httpx\.)?ClientOptions"),
     ("py:class", r"robotgate\.client\.connector\.ConnectorOptions"),
+    # A default that is made anew each time is no expression, and what stands before it is then cut at its commas.
+    ("py:class", r"Mapping\[str"),
     # Nor these, which stand for options that are described in words.
     (
         "py:class",
