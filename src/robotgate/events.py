@@ -15,22 +15,20 @@ import asyncio
 import logging
 import math
 import re
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import OptionError
+from robotgate.errors import OptionError, RobotGateError, StoreError
 from robotgate.options import check_callback
 from robotgate.rules.verdict import AccessResult, Verdict
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextvars import Context
 
-    from robotgate.errors import RobotGateError, StoreError
     from robotgate.prices import Price
     from robotgate.sites.status_table import Outcome
 

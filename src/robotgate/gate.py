@@ -16,19 +16,19 @@ from weakref import WeakSet
 import aiohttp
 
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
-from robotgate.client.awaited import No, Pending, Yes
+from robotgate.client.awaited import Awaited, No, Pending, Yes
 from robotgate.client.cache import SiteCache
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
-from robotgate.client.fetch import PageFetch, PageFetcher
+from robotgate.client.fetch import PageFetch, PageFetcher, ResponseCheck
 from robotgate.client.middleware import GateMiddleware
 from robotgate.client.persistence import Persistence
 from robotgate.client.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.client.robots import AiohttpFetcher
 from robotgate.client.turn import Turn
-from robotgate.client.turns import Turns
+from robotgate.client.turns import PageTurn, Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
-from robotgate.errors import GateClosedError, OptionError
-from robotgate.events import Events
+from robotgate.errors import GateClosedError, OptionError, RobotGateError
+from robotgate.events import Event, Events
 from robotgate.gate_options import GateOptions, completed, host_options, open_store
 from robotgate.identity import identify
 from robotgate.observe.views import GateStats, HostView, OriginView
@@ -59,11 +59,6 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from robotgate.client.awaited import Awaited
-    from robotgate.client.fetch import ResponseCheck
-    from robotgate.client.turns import PageTurn
-    from robotgate.errors import RobotGateError
-    from robotgate.events import Event
     from robotgate.options import ByOption, HostOverride
     from robotgate.rules.verdict import Verdict
     from robotgate.sitemaps.parse import SitemapEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import partial
@@ -26,7 +26,6 @@ from robotgate.errors import OptionError
 from robotgate.urls import HostPattern, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
     from types import UnionType
 
 

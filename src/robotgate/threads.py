@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar, Unpack
 
 from robotgate.client.attempt import RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
-from robotgate.options import BY_OPTION
+from robotgate.options import BY_OPTION, ByOption
 from robotgate.pace.scheduler import is_running
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from robotgate.client.response import Response
     from robotgate.client.turn import Turn
     from robotgate.client.turns import Turns
-    from robotgate.options import ByOption
     from robotgate.rules.verdict import Verdict
 
 __all__ = ["ThreadTurn", "ThreadsafeGate"]

@@ -10,7 +10,7 @@ import inspect
 import ipaddress
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -22,8 +22,6 @@ from yarl import URL
 from robotgate.errors import InvalidURLError, NonPublicAddressError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from publicsuffixlist import PublicSuffixList
 
 

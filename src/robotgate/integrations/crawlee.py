@@ -19,16 +19,14 @@ from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
 
 with needs_extra("crawlee", __name__):
-    from crawlee import HttpHeaders
+    from crawlee import HttpHeaders, Request, SkippedReason
     from crawlee.errors import ContextPipelineInterruptedError, ProxyError
-    from crawlee.http_clients import HttpClient, HttpCrawlingResult
+    from crawlee.http_clients import HttpClient, HttpCrawlingResult, HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from datetime import timedelta
 
-    from crawlee import Request, SkippedReason
-    from crawlee.http_clients import HttpResponse
     from crawlee.proxy_configuration import ProxyInfo
     from crawlee.sessions import Session
     from crawlee.statistics import Statistics

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
@@ -14,9 +15,6 @@ from robotgate.observe.tally import Metric, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from prometheus_client import CollectorRegistry
-    from prometheus_client import Metric as Family
 
     from robotgate.gate import RobotGate
 

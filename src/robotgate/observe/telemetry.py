@@ -15,23 +15,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.context import get_current
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import SpanKind, Status, StatusCode, TracerProvider
 from yarl import URL
 
-from robotgate.events import RobotsFetched, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.observe.tally import REQUESTS, Metric, Tally
+from robotgate.events import Event, RobotsFetched, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.observe.tally import REQUESTS, Histogram, Metric, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-    from opentelemetry.trace import TracerProvider
 
-    from robotgate.events import Event
     from robotgate.gate import RobotGate
-    from robotgate.observe.tally import Histogram
 
 
 SCOPE: Final = "robotgate"

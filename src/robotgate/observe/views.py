@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, Self
 from robotgate.pace.state import is_open
 from robotgate.pace.turn import OPEN
 from robotgate.sites.record import Standing
-from robotgate.sites.site import is_closed_unread
+from robotgate.sites.site import HostAccess, Ruling, Site, is_closed_unread
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from robotgate.client.turns import Turns
     from robotgate.pace.host import Host
-    from robotgate.sites.site import HostAccess, Ruling, Site
 
 
 _YEAR_3000: Final = 32_503_680_000.0

@@ -27,7 +27,7 @@ from robotgate.preferences.values import Reading, read_content_signal, read_cont
 from robotgate.rules.grammar import EVERYBODY, RuleKind, canonical, names
 from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
-from robotgate.rules.parser import parse_text
+from robotgate.rules.parser import ParsedFile, Record, RulesCompiler, parse_text
 from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
 from robotgate.rules.verdict import Reason, Rule
 from robotgate.statements import Preference, Preferences, Purpose, Source, Standard, Statement
@@ -35,7 +35,6 @@ from robotgate.statements import Preference, Preferences, Purpose, Source, Stand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from robotgate.rules.parser import ParsedFile, Record, RulesCompiler
     from robotgate.urls import Origin
 
 

@@ -14,14 +14,13 @@ from robotgate.clock import parse_date
 from robotgate.errors import needs_extra
 from robotgate.events import printable
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.statements import Preference, Purpose, Standard, Statement, combine
+from robotgate.statements import Preference, Purpose, Source, Standard, Statement, combine
 from robotgate.urls import LINK, read_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
-    from robotgate.statements import Source
 
 Says: TypeAlias = tuple[tuple[Purpose, Preference], ...]
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import canonical, product_token
+from robotgate.rules.grammar import RequestRate, canonical, product_token
 from robotgate.rules.normal import as_sent, is_plain, is_plain_reference
 from robotgate.rules.parser import (
     Dialect,
@@ -29,7 +29,6 @@ from robotgate.urls import Origin, parse_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate.rules.grammar import RequestRate
     from robotgate.rules.rules import Decision, Rules
     from robotgate.statements import Preferences
 

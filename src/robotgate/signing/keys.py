@@ -11,7 +11,7 @@ import os
 import stat
 from base64 import urlsafe_b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -21,7 +21,6 @@ from robotgate.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
 MAX_PEM_BYTES: Final = 16 * 1024
 """An Ed25519 key takes 119 bytes."""

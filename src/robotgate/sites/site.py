@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
-from robotgate.rules.parser import compile_rules
+from robotgate.rules.parser import RulesCompiler, compile_rules
 from robotgate.rules.robotstxt import UnreadFile
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
@@ -20,7 +20,6 @@ from robotgate.sites.status_table import STATUS_TABLE, Lifetime, Outcome
 if TYPE_CHECKING:
     from robotgate.options import HostOptions, Recheck
     from robotgate.preferences.tdmrep import TdmRep
-    from robotgate.rules.parser import RulesCompiler
     from robotgate.urls import Origin
 
 

@@ -9,20 +9,20 @@ import inspect
 import logging
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.pqueues import DownloaderAwarePriorityQueue
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.web.client import HTTPConnectionPool
 
 from robotgate.client.proxy import fault_of_answer
-from robotgate.client.turns import refusal_of
+from robotgate.client.turns import PageTurn, refusal_of
 from robotgate.clock import SystemClock
 from robotgate.errors import (
     DisallowedError,
@@ -32,7 +32,7 @@ from robotgate.errors import (
     RobotGateError,
     TooSoonError,
 )
-from robotgate.events import HostBlocked, RobotsFetched
+from robotgate.events import Event, HostBlocked, RobotsFetched
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
 from robotgate.integrations.scrapy.robots import (
@@ -47,15 +47,9 @@ from robotgate.rules.verdict import AccessResult
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
-    from robotgate.client.turns import PageTurn
-    from robotgate.events import Event
 
 SETTINGS: Final = {
     "agent": "ROBOTGATE_AGENT",

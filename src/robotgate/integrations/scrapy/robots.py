@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from multidict import CIMultiDict
 from scrapy import Request, signals
@@ -33,7 +33,6 @@ from robotgate.rules.robotstxt import RobotsTxt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Self
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
