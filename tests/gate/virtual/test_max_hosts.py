@@ -105,7 +105,7 @@ async def test_open_circuit_is_kept() -> None:
 
 
 async def test_quota_is_kept() -> None:
-    """Three an hour stay three an hour, whatever hosts are visited in between."""
+    """Three an hour stay three an hour, whatever hosts are visited in between; then the host may go."""
     async with make_gate(store=MemoryStore(), max_hosts=2, rate=(3, HOUR)) as gate:
         starts = [await visit(gate) for _ in range(2)]
         for number in range(3):
@@ -114,6 +114,9 @@ async def test_quota_is_kept() -> None:
         starts.append(await visit(gate))
         # The first of the three was for robots.txt.
         assert starts[-1] == HOUR
+        await sleep_until(3 * HOUR)
+        await crowd_out(gate)
+        assert gate.allowed_nowait(PAGE) is None
 
 
 async def test_flight_is_kept() -> None:
