@@ -63,11 +63,11 @@ class Cutting(MemoryStore):
 
 
 class Careless(MemoryStore):
-    """Keeps states without their latency."""
+    """Keeps states without what their hosts have taught."""
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """All is kept but that."""
-        await super().save_hosts({key: replace(state, latency=None) for key, state in states.items()})
+        await super().save_hosts({key: replace(state, learned_delay=0.0) for key, state in states.items()})
 
 
 class Partial(MemoryStore):

@@ -76,6 +76,9 @@ STATE: Final = HostState(
     visits=41,
     bytes_read=2**40,
     latency=0.1234567,
+    learned_delay=1.25,
+    limit_delay=0.75,
+    eases_at=1_795_233_605.25,
 )
 
 
