@@ -89,13 +89,6 @@ def saying(octets: bytes) -> Talk:
     return talk
 
 
-async def test_refused_connection() -> None:
-    """There is no listener."""
-    error = await error_of(f"http://{LOOPBACK}:{unused_port()}/")
-    assert outage_of(error) == REFUSED
-    assert outage_of(error, host=LOOPBACK) == REFUSED
-
-
 @pytest.mark.parametrize(
     "reason",
     [
@@ -199,12 +192,6 @@ async def test_what_this_machine_has_run_out_of() -> None:
 
         raised = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(socket_factory=fail))
         assert outage_of(raised) is None
-
-
-async def test_address_that_this_machine_does_not_have() -> None:
-    """As it really comes: there is nothing to connect from."""
-    error = await error_of(f"http://{LOOPBACK}/", aiohttp.TCPConnector(local_addr=("192.0.2.1", 0)))
-    assert outage_of(error) is None
 
 
 def test_plain_errors(subtests: pytest.Subtests) -> None:

@@ -37,15 +37,6 @@ async def proxy(web: Web, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Prox
     await proxy.close()
 
 
-async def hold_to_the_rules(client: httpx.AsyncClient) -> None:
-    """One page is fetched twice, and one is refused."""
-    async with client:
-        for _ in range(2):
-            assert (await client.get(PAGE)).text == "a page"
-        with pytest.raises(DisallowedError):
-            await client.get(PRIVATE)
-
-
 @pytest.mark.parametrize("way", ["proxy", "mounts", "all mounted", "environment"])
 async def test_proxied_requests_are_judged_and_paced(
     web: Web, open_gate: OpenGate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, way: str
@@ -61,7 +52,11 @@ async def test_proxied_requests_are_judged_and_paced(
     else:
         pattern = "http://" if way == "mounts" else "all://"
         options = {"mounts": {pattern: httpx.AsyncHTTPTransport(proxy=proxy.url), "all://*.local": None}}
-    await hold_to_the_rules(gated_client(gate, **options))
+    async with gated_client(gate, **options) as client:
+        for _ in range(2):
+            assert (await client.get(PAGE)).text == "a page"
+        with pytest.raises(DisallowedError):
+            await client.get(PRIVATE)
     assert proxy.served == [f"GET {PAGE}"] * 2
     assert web.urls == [ROBOTS, PAGE, PAGE]
     assert min(web.gaps("site.example")) >= DELAY

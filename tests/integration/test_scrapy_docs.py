@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from tests.integration.test_scrapy import run
 from tests.test_readme import ROOT, blocks
 
@@ -18,6 +19,7 @@ OPTIONS: Final = '"ROBOTGATE_OPTIONS": {"delay": 1, '
 TO_LOOPBACK: Final = '"ROBOTGATE_OPTIONS": {"delay": 0.1, "allow_private_addresses": True, '
 
 
+@pytest.mark.slow
 async def test_program_crawls(web: Web, tmp_path: Path) -> None:
     """The program visits what it may of a site, and prints which line forbids the rest. Only options differ."""
     assert PROGRAM.count(OPTIONS) == 1

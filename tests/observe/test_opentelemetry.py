@@ -160,11 +160,9 @@ async def test_metrics_are_those_of_prometheus(gate: RobotGate, sdk: Sdk) -> Non
     with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters):
         for number in range(1, 4):
             await gate.fetch(f"{SITE}/")
-            found = sdk.points()
-            assert found["robotgate.requests", "page", "2xx"] == number
+            assert sdk.points()["robotgate.requests", "page", "2xx"] == number
         await settle()
         found = sdk.points()
-    assert found["robotgate.requests", "page", "2xx"] == 3
     assert found["robotgate.requests", "robots", "4xx"] == 1
     assert found["robotgate.wait.duration",] == 1
     assert found["robotgate.request.duration",] == 3

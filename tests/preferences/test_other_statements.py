@@ -41,8 +41,6 @@ def robots(body: str, agent: str = "MyBot") -> Preferences:
         ("search=yes, ai-train=no", {"search": "yes", "ai_train": "no"}),
         # The managed default.
         ("search=yes,ai-train=no,use=reference", {"search": "yes", "ai_train": "no", "index": "yes"}),
-        # vercel.com
-        ("search=yes, ai-input=yes, ai-train=no", {"search": "yes", "ai_input": "yes", "ai_train": "no"}),
         # cloudflare.com
         ("ai-train=yes, search=yes, ai-input=yes", {"search": "yes", "ai_input": "yes", "ai_train": "yes"}),
         ("use=immediate", {"search": "no", "ai_train": "no", "index": "no", "archive": "no"}),
@@ -112,23 +110,6 @@ def test_a_signal_above_all_groups_counts_for_the_file() -> None:
             {"search": "no", "ai_input": "no", "ai_train": "no"},
             (),
             ["ai-input is no label"],
-        ),
-        # Below a Sitemap line, which ends no group.
-        (
-            (
-                "User-agent: *\nAllow: /\nSitemap: https://a.example/s.xml\n"
-                "Content-Signal: search=yes, ai-input=yes, ai-train=no, use=reference"
-            ),
-            {"search": "yes", "ai_input": "yes", "ai_train": "no", "index": "yes"},
-            (),
-            [],
-        ),
-        # rslstandard.org
-        (
-            "License: https://rslcollective.org/royalty.xml\n\nUser-agent: *\nDisallow:",
-            {},
-            ("https://rslcollective.org/royalty.xml",),
-            [],
         ),
         # A forum, with a label of vocab-01; a clinic, with the values of Content-Signal.
         ("User-agent: *\nDisallowAITraining: /\nContent-Usage: ai=n", {}, (), ["ai is no label"]),

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOT: Final = "https://bot.example"
-PEM, PKCS8, PLAIN = (
-    serialization.Encoding.PEM,
-    serialization.PrivateFormat.PKCS8,
-    serialization.NoEncryption(),
-)
+PEM: Final = serialization.Encoding.PEM
+PKCS8: Final = serialization.PrivateFormat.PKCS8
+PLAIN: Final = serialization.NoEncryption()
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the modes of files say who may read them")
 

@@ -253,15 +253,12 @@ async def test_many_urls_of_an_endless_file(web: Web, gate: RobotGate) -> None:
     assert (len(urls), fault.cause) == (50_000, "more than 50,000 URLs")
 
 
-async def test_file_that_drips_ends_with_the_timeout(web: Web) -> None:
+async def test_file_that_drips_ends_with_the_timeout(web: Web, open_gate: OpenGate) -> None:
     """The session's total timeout holds for a sitemap, too."""
     web.handle(MAP, dripping())
     timeout = aiohttp.ClientTimeout(total=0.3)
-    async with (
-        aiohttp.ClientSession(connector=web.connector(), timeout=timeout) as session,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
-    ):
-        urls, (fault,) = await walk(gate, MAP, is_sitemap=True)
+    async with aiohttp.ClientSession(connector=web.connector(), timeout=timeout) as session:
+        urls, (fault,) = await walk(await open_gate(session=session), MAP, is_sitemap=True)
     assert urls == []
     assert isinstance(fault.error, TimeoutError)
 
