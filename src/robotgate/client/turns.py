@@ -471,7 +471,7 @@ class Turns:
 
     async def _known_in_time(self, turn: PageTurn, site: Site, now: float) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
-        cache = self._cache
+        cache, flight = self._cache, None
         left, wait = max(turn.deadline_at - now, 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
@@ -485,7 +485,7 @@ class Turns:
                 left = 0.0 if flight is None else flight.awaits.value
                 if not left:
                     break
-        lost, flight = self.scheduler.work.lost, cache.flights.get(site.key)
+        lost = self.scheduler.work.lost
         if lost is not None and flight is not None and flight.awaits is Awaits.STORE:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
