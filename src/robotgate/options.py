@@ -10,23 +10,11 @@ from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import partial
 from inspect import Parameter, Signature
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    ClassVar,
-    Final,
-    NamedTuple,
-    TypedDict,
-    Unpack,
-    cast,
-    get_type_hints,
-)
+from types import UnionType
+from typing import Annotated, ClassVar, Final, NamedTuple, TypedDict, Unpack, cast, get_type_hints
 
 from robotgate.errors import OptionError
 from robotgate.urls import HostPattern, keys
-
-if TYPE_CHECKING:
-    from types import UnionType
 
 
 class ByOption(Enum):
@@ -79,7 +67,8 @@ def check_kind(name: str, value: object, kind: type | UnionType) -> None:
         OptionError: `value` is of another kind.
     """
     if not isinstance(value, kind) or isinstance(value, type):
-        choices = map(str, kind) if isinstance(kind, EnumType) else [getattr(kind, "__name__", str(kind))]
+        named = str(kind) if isinstance(kind, UnionType) else kind.__name__
+        choices = map(str, kind) if isinstance(kind, EnumType) else [named]
         raise OptionError(f"{name}={value!r}: give {' or '.join(choices)}")
 
 

@@ -116,8 +116,6 @@ class ThreadTurn:
     turn within the block.
     """
 
-    _turn: Turn
-    _loop: asyncio.AbstractEventLoop
     _held: Future[None]
     """Done when the turn has ended."""
 

@@ -7,17 +7,9 @@ as static hosts serve a file that was uploaded compressed. `grammar.readable` pa
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
-from codecs import (
-    BOM_UTF16_BE,
-    BOM_UTF16_LE,
-    BOM_UTF32_BE,
-    BOM_UTF32_LE,
-    utf_8_decode,
-    utf_16_decode,
-    utf_32_decode,
-)
 from contextlib import suppress
 from typing import Final
 
@@ -29,10 +21,10 @@ GZIP: Final = b"\x1f\x8b\x08"
 _GZIP_ONLY: Final = 16 + zlib.MAX_WBITS
 # The mark of UTF-32 LE begins with that of UTF-16 LE.
 _DECODERS: Final = (
-    ((BOM_UTF32_LE, BOM_UTF32_BE), utf_32_decode),
-    ((BOM_UTF16_LE, BOM_UTF16_BE), utf_16_decode),
+    ((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), codecs.utf_32_decode),
+    ((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), codecs.utf_16_decode),
 )
-ENCODED: Final = (GZIP, BOM_UTF16_LE, BOM_UTF16_BE, BOM_UTF32_BE)
+ENCODED: Final = (GZIP, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 """How a body begins that may need decoding."""
 _WORD_IN_BYTES: Final = re.compile(rb"agent|allow|site-?map|delay", re.IGNORECASE)
 """In UTF-16 the letters of these have NULs between them."""
@@ -78,7 +70,7 @@ def is_text(body: bytes) -> bool:
     if len(body.translate(None, _NOT_IN_TEXT)) < len(body):
         return False
     try:
-        utf_8_decode(body, "strict", False)
+        codecs.utf_8_decode(body, "strict", False)
     except UnicodeDecodeError:
         return _WORD_IN_BYTES.search(body) is not None
     return True
