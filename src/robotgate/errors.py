@@ -152,8 +152,9 @@ class HostUnavailableError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float, cause: str, verdict: Verdict | None = None) -> None:
-        again = f"; try again in {retry_after:.0f} s" if retry_after < _NEVER else ""
-        super().__init__(f"{host} is unavailable: {cause}{again}")
+        again = "try again" if verdict is None else "robots.txt is requested again"
+        when = f"; {again} in {retry_after:.0f} s" if retry_after < _NEVER else ""
+        super().__init__(f"{host} is unavailable: {cause}{when}")
         self.host = host
         self.retry_after = retry_after
         """Seconds until a retry makes sense; infinity where that is unknown."""

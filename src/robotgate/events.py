@@ -185,6 +185,9 @@ class HostBlocked(Event):
         seconds = f"{left:.0f}" if left >= 10 else f"{left:.2g}"
         stretch = f"for {seconds} s" if math.isfinite(left) else "until further notice"
         detail = f" ({self.detail})" if self.detail else ""
+        if self.cause is BlockCause.UNREACHABLE:
+            # Its robots.txt, if that was requested, is requested again later: the error of a refused turn says when.
+            return one_line(f"{self.host} cannot be reached{detail}: nothing is sent to it {stretch}")
         return one_line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
 
 

@@ -62,8 +62,8 @@ async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
     assert "max_bytes=2000000" in ran.line(starts[0])
     assert ran.line(f"{starts[1]} ").startswith("200 ")
     assert ran.line(starts[2]).startswith("500 ")
-    assert "try again in" in ran.line(starts[3])
-    assert "try again in" in ran.line("nobody.invalid")
+    assert "robots.txt is requested again in" in ran.line(starts[3])
+    assert "robots.txt is requested again in" in ran.line("nobody.invalid")
     assert len(ran.lines) == 7
     assert len(internet.visits) == 5 + 4 + 1
 

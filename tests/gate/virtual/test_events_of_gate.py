@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from tests.paced import (
     PAGE,
@@ -178,14 +179,20 @@ async def test_turns_that_do_not_come() -> None:
 
 
 async def test_robots_txt_that_cannot_be_reached() -> None:
-    """First the outage, then what it means for the site, then the page without a turn."""
+    """First the outage, then what it means for the site, then the page without a turn. The line of the outage and that
+    of the refusal have numbers of their own, and say what these are.
+    """
     fetcher = scripted({SITE: Failure("it refuses connections", is_outage=True)})
     async with make_gate(fetcher) as gate:
         heard = listen(gate)
         await refusal(visit(gate), HostUnavailableError)
         await settle()
     assert kinds(heard) == ["HostBlocked", "RobotsFetched", "TurnRefused"]
-    told = heard[1]
+    outage, told, refused = heard
+    assert re.search(
+        r"cannot be reached \(it refuses connections\): nothing is sent to it for 1\S* s$", str(outage)
+    )
+    assert re.search(r"; robots\.txt is requested again in \d\d s$", str(refused))
     assert isinstance(told, RobotsFetched)
     assert (told.access, told.status, told.cause) == (
         AccessResult.UNREACHABLE,
