@@ -358,7 +358,7 @@ class RobotGate:
             priority, max_wait: as `turn`, for each file.
             max_sitemaps: files that are fetched at most, those that cannot be read included.
             on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken, and how
-                many of its entries are damaged. What can be read of it comes nevertheless. By default it is logged.
+                many of its entries are damaged. The entries that can be read are yielded. By default it is logged.
 
         Raises (of the loop):
             GateClosedError, StoreError: as `allowed`.
@@ -440,7 +440,8 @@ class RobotGate:
 
         `Turn.fetch` in `visit` fetches the page and ends the turn.
 
-        URLs of one host come in their order; each waits however long, whatever the gate's `max_wait`. The loop ends
+        URLs of one host come in their order; each waits for as long as it takes: the gate's
+        `max_wait` does not count here. The loop ends
         when all have come or been refused.
 
         Args:

@@ -232,10 +232,10 @@ class PaceOptions(TypedDict, total=False):
     """Open requests at one host. Above 1, delays count from start to start."""
     max_delay: Annotated[float, Option(60.0, check_patience)]
     """Seconds; a site that asks for a longer delay is refused, never visited sooner than it asks. `math.inf` waits
-    however long."""
+    for as long as it takes."""
     max_block: Annotated[float, Option(300.0, check_patience)]
     """Seconds; what a host asks for by Retry-After or Visit-time, and what `gate.block` asks for, is waited out up to
-    this, and refused at once beyond. `math.inf` waits however long."""
+    this, and refused at once beyond. `math.inf` waits for as long as it takes."""
     give_up_after: Annotated[float, Option(60.0, check_patience)]
     """Seconds for which turns wait for a host that cannot be reached, before they are refused; 0 refuses them at once.
     It is tried again after pauses that grow from a second; turns wait for none that is over `max_block`."""

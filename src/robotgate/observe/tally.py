@@ -75,7 +75,7 @@ STORE_UP: Final = Metric("store_up", "1 while the store works, or none is used; 
 WAIT: Final = _histogram(
     "wait", "From asking for a turn to having it, of turns that had to wait.", buckets=WAITS
 )
-REQUEST: Final = _histogram("request", "From the begin of a turn to its end.")
+REQUEST: Final = _histogram("request", "Duration of a turn.")
 ROBOTS_FETCH: Final = _histogram("robots_fetch", "What requests for a robots.txt take, redirects included.")
 
 _WITHIN_NAME: Final = re.compile(r"(?<!^)(?=[A-Z])")

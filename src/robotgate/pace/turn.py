@@ -76,7 +76,7 @@ class TurnPlace:
     """Whether it is for a robots.txt, which goes ahead of all pages."""
     priority: int = 0
     deadline_at: float = math.inf
-    """It must be granted by this instant; infinity waits however long."""
+    """It must be granted by this instant; infinity waits for as long as it takes."""
     arrival: int = 0
     """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
     state: TurnState = NEW

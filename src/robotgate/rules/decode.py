@@ -66,7 +66,7 @@ def decoded(body: bytes, max_bytes: int) -> tuple[bytes, str | None]:
 
 
 def is_text(body: bytes) -> bool:
-    """Whether a body in UTF-8, or in a charset that shares its ASCII, can be a text or the begin of one."""
+    """Whether a body in UTF-8, or in a charset that shares its ASCII, can be a text or the beginning of one."""
     if len(body.translate(None, _NOT_IN_TEXT)) < len(body):
         return False
     try:
