@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from multidict import CIMultiDict
 
+from robotgate.statements import RSL_TYPE
 from robotgate.urls import read_links
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _UNITS: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
 _ASSET: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
 MAX_LINK: Final = 8_192
 """Characters of a line of Link headers that are read."""
-_RSL_TYPE: Final = "application/rsl+xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,6 @@ def _names_licence(lines: CIMultiDict[str]) -> bool:
     asked = {line.partition(" ")[0].lower() for line in lines.getall("WWW-Authenticate", ())}
     links = [dict(link[1]) for line in lines.getall("Link", ()) for link in read_links(line[:MAX_LINK])]
     return "license" in asked or any(
-        "license" in link.get("rel", "").lower().split() and link.get("type", "").lower() == _RSL_TYPE
+        "license" in link.get("rel", "").lower().split() and link.get("type", "").lower() == RSL_TYPE
         for link in links
     )

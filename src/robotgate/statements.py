@@ -76,6 +76,10 @@ class Standard(Enum):
     """draft-illyes-repext-03."""
 
 
+RSL_TYPE: Final = "application/rsl+xml"
+"""The media type of RSL documents."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """One statement of a site about the use of its pages."""

@@ -16,6 +16,7 @@ from yarl import URL
 from robotgate.client.attempt import RequestOptions
 from robotgate.errors import DisallowedError, ProxyUnavailableError, needs_extra
 from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.rules import ROBOTS_TXT
 from robotgate.sites.site import HostAccess
 
 with needs_extra("crawlee", __name__):
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GateHttpClient"]
 
-_ROBOTS_PATH: Final = "/robots.txt"
 _STREAM_CHUNK: Final = 64 * 1024
 """Bytes of a body that are passed on at once, at most."""
 
@@ -112,7 +112,7 @@ class GateHttpClient(HttpClient):
             RobotGateError: a refusal, `DisallowedError` included.
             ProxyError, aiohttp.ClientError, TimeoutError: as `crawl`.
         """
-        if method == "GET" and URL(url).path == _ROBOTS_PATH:
+        if method == "GET" and URL(url).path == ROBOTS_TXT:
             kind = HttpHeaders({"Content-Type": "text/plain"})
             return _Response(url, 200, kind, await self._rules_for_everybody(url))
         return await _read(self._fetch(url, method, headers, payload, proxy_info, timeout))

@@ -18,7 +18,6 @@ from xml.etree import ElementTree as ET
 from robotgate.preferences.tdmrep import TdmRep
 from robotgate.preferences.values import (
     HEADER_READERS,
-    RSL_TYPE,
     Reading,
     is_rsl,
     licence,
@@ -27,7 +26,7 @@ from robotgate.preferences.values import (
 )
 from robotgate.rules.grammar import names, product_token
 from robotgate.rules.robotstxt import RobotsTxt, UnreadFile
-from robotgate.statements import Preference, Preferences, Purpose, Source, Standard, Statement
+from robotgate.statements import RSL_TYPE, Preference, Preferences, Purpose, Source, Standard, Statement
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 

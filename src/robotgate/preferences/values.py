@@ -14,7 +14,7 @@ from robotgate.clock import parse_date
 from robotgate.errors import needs_extra
 from robotgate.events import printable
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.statements import Preference, Purpose, Source, Standard, Statement, combine
+from robotgate.statements import RSL_TYPE, Preference, Purpose, Source, Standard, Statement, combine
 from robotgate.urls import LINK, read_links
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ _MAX_SHOWN: Final = 40
 _MAX_PROBLEM: Final = 200
 MAX_WORDS: Final = 500
 """Characters of a statement that are kept."""
-RSL_TYPE: Final = "application/rsl+xml"
 
 
 @dataclass(slots=True)
