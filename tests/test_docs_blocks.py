@@ -46,6 +46,8 @@ SERVE: Final = ["robotgate", "demo", "--serve"]
 CLAIMED: Final[dict[str, dict[str, int]]] = {
     # By tests/test_docs_calls.py; the text by tests/demo/test_demo.py.
     "README.md": {"program": 1, "console": 4, "text": 1},
+    # By tests/cli/test_config.py.
+    "docs/command-line.md": {"toml": 1},
     # By tests/test_docs_site.py.
     "docs/api/errors.md": {"text": 1},
     # By tests/test_prose_docs.py.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import click
@@ -43,7 +44,26 @@ class Program(click.Group):
         return command
 
 
+def _configure(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        # It imports all commands.
+        from robotgate.cli.config import configure  # noqa: PLC0415
+
+        configure(ctx, path)
+    return path
+
+
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="robotgate")
-def robotgate() -> None:
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="ROBOTGATE_CONFIG",
+    show_envvar=True,
+    callback=_configure,
+    help="Read options from a TOML file. Those of the command line and the environment go before.",
+)
+@click.option("--show-config", is_flag=True, help="Print the options of the command; do not run it.")
+def robotgate(**_: object) -> None:
     """Fetch from the web: obey every site's robots.txt, and visit every host at its own pace."""

@@ -265,11 +265,11 @@ async def forget(*, selection: Selection, pace: bool, **_: object) -> int:
 
 @cache.command(short_help="Remove what is old.")
 @common.store_option
-@common.setting("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
+@common.setting("--max-bytes", "most_bytes", default=MAX_BYTES, help="How large the file may be.")
 @click.option(
     "--max-age", default=MAX_AGE, show_default="90 days", help="Remove what is older than so many seconds."
 )
-async def prune(*, max_bytes: int, max_age: float, **_: object) -> None:
+async def prune(*, most_bytes: int, max_age: float, **_: object) -> None:
     """Remove what is old, as a store does by itself from time to time; no wait is cut short.
 
     A server has nothing to prune: every key in it expires by itself.
@@ -279,8 +279,8 @@ async def prune(*, max_bytes: int, max_age: float, **_: object) -> None:
     store = common.existing_store()
     source_of = click.get_current_context().get_parameter_source
     if isinstance(store, SQLiteStore):
-        store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
-    elif ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
+        store = SQLiteStore(store.path, max_bytes=most_bytes, max_age=max_age)
+    elif ParameterSource.COMMANDLINE in {source_of("most_bytes"), source_of("max_age")}:
         raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
     async with store:
         pruned = await store.prune(now=time.time())

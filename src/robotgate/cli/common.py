@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
 import aiohttp
 import click
+from click.core import ParameterSource
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
+from robotgate.cli import config
 from robotgate.cli.output import logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
 from robotgate.clock import SystemClock
@@ -72,6 +74,9 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         """Run the command."""
+        if ctx.find_root().params.get("show_config"):
+            config.show(ctx)
+            raise SystemExit(0)
         try:
             with logged(verbosity()):
                 raise SystemExit(ctx.invoke(asyncio.run, super().invoke(ctx)))
@@ -203,14 +208,21 @@ def store_of_options() -> MemoryStore | OwnStore:
     A store that was asked for must work. If the default file cannot be used, one line says so and the command goes on
     with memory.
     """
-    params = click.get_current_context().params
-    if params["store_path"] is None:
-        return (
-            MemoryStore() if params["no_store"] else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
-        )
-    if params["no_store"]:
-        raise click.UsageError("Give --store or --no-store, not both.")
-    return stated_store(params["store_path"])
+    ctx = click.get_current_context()
+    store_path, no_store = ctx.params["store_path"], ctx.params["no_store"]
+    if store_path is not None and no_store:
+        typed = [
+            ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            for name in ("store_path", "no_store")
+        ]
+        if typed[0] is typed[1]:
+            raise click.UsageError("Give --store or --no-store, not both.")
+        no_store = typed[1]
+    if no_store:
+        return MemoryStore()
+    if store_path is None:
+        return SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
+    return stated_store(store_path)
 
 
 def stated_store(store_path: str | None) -> OwnStore:

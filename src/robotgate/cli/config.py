@@ -1,0 +1,160 @@
+"""The file of ``--config``: options in TOML, by their names on the command line.
+
+What stands at its top are options of ``robotgate fetch``, which hold for every other command that has the same ones. A
+table has the options of the command that it is named after.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from datetime import date
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.core import ParameterSource
+
+from robotgate.cli.output import printable
+from robotgate.stores.base import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_WITH_CREDENTIALS: Final = ("proxy", "store_path")
+_SECRET: Final = "dashboard_token"
+_WIDTH: Final = 38
+"""Columns in front of the comments."""
+_PLACES: Final = {
+    ParameterSource.COMMANDLINE: "command line",
+    ParameterSource.ENVIRONMENT: "environment",
+    ParameterSource.DEFAULT: "default",
+}
+
+
+def configure(ctx: click.Context, path: Path) -> None:
+    """Make what a file says the defaults of all commands.
+
+    Raises:
+        click.UsageError: it cannot be read, is no TOML, or has a name or a value that the command line does not have.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        shared = {name: value for name, value in values.items() if not isinstance(value, dict)}
+        of_fetch = _options(_commands(ctx.command, ctx)["fetch"])
+        _read(ctx, of_fetch, shared, "")
+        given = {(name, of_fetch[name].name or ""): value for name, value in shared.items()}
+        tables = {name: value for name, value in values.items() if name not in shared}
+        ctx.default_map = _of_group(ctx, ctx.command, tables, given, "")
+    except (OSError, ValueError, click.UsageError) as error:
+        raise click.UsageError(f"{path}: {error}", ctx) from error
+
+
+def show(ctx: click.Context) -> None:
+    """Print the options of the command that runs, as a file would have them, and where each is from."""
+    click.echo(f"[{'.'.join(ctx.command_path.split()[1:])}]")
+    places = _PLACES | {ParameterSource.DEFAULT_MAP: ctx.find_root().params["config"]}
+    for name, option in _options(ctx.command).items():
+        key = option.name or ""
+        source, value = ctx.get_parameter_source(key), ctx.params[key]
+        if value not in (None, (), ""):
+            place = "" if source is None else places.get(source)
+            click.echo(printable(f"{f'{name} = {_toml(key, value)}':<{_WIDTH}}  # {place}"))
+
+
+def _commands(command: click.Command, ctx: click.Context) -> dict[str, click.Command]:
+    """Return the commands of a group by name; none of a command that is no group."""
+    if not isinstance(command, click.Group):
+        return {}
+    found = {name: command.get_command(ctx, name) for name in command.list_commands(ctx)}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Return the options of a command by name, without hyphens in front."""
+    options = (each for each in command.params if isinstance(each, click.Option))
+    return {option.opts[-1].lstrip("-"): option for option in options}
+
+
+def _of_group(
+    ctx: click.Context,
+    group: click.Command,
+    tables: Mapping[str, object],
+    shared: Mapping[tuple[str, str], object],
+    where: str,
+) -> dict[str, object]:
+    """Return the `default_map` of a group.
+
+    Args:
+        shared: values by the names of their options, in the file and in the code.
+        where: the tables that the group's tables are in.
+    """
+    defaults: dict[str, object] = {}
+    left = dict(tables)
+    for name, command in _commands(group, ctx).items():
+        table, place = left.pop(name, {}), f"{where}{name}."
+        if not isinstance(table, dict):
+            raise click.UsageError(f"{where}{name}: it is a command; its options stand in a table")
+        if isinstance(command, click.Group):
+            defaults[name] = _of_group(ctx, command, table, shared, place)
+        else:
+            options = _options(command)
+            same = {
+                each: shared[key]
+                for each, option in options.items()
+                if (key := (each, option.name or "")) in shared
+            }
+            defaults[name] = _read(ctx, options, same | table, place)
+    for name in left:
+        raise click.UsageError(f"{where}{name}: there is no such command")
+    return defaults
+
+
+def _read(
+    ctx: click.Context, options: Mapping[str, click.Option], values: Mapping[str, object], where: str
+) -> dict[str, object]:
+    """Return values by the names that options have in the code.
+
+    Raises:
+        click.UsageError: there is no such option, or it takes no such value.
+    """
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        option = options.get(name)
+        if option is None:
+            raise click.UsageError(f"{where}{name}: there is no such option")
+        wanted = "a list" if option.multiple else "true or false" if option.is_flag else "one value"
+        kinds = isinstance(value, list), isinstance(value, bool)
+        if isinstance(value, dict) or kinds != (option.multiple, option.is_flag):
+            raise click.UsageError(f"{where}{name}: give {wanted}")
+        given = str(value) if isinstance(value, date) else value
+        try:
+            # A file is opened only when the command runs.
+            if not isinstance(option.type, click.File):
+                option.type_cast_value(ctx, given)
+        except click.BadParameter as error:
+            raise click.UsageError(f"{where}{name}: {error.message}") from error
+        found[option.name or ""] = given
+    return found
+
+
+def _toml(name: str, value: object) -> str:
+    """Return the value of an option as TOML, without credentials."""
+    match value:
+        case bool() | int() | float():
+            return json.dumps(value)
+        case (int(count), float(seconds)):
+            return f'"{count}/{seconds:g}"'
+        case (str(host), int(port)):
+            return f'"[{host}]:{port}"' if ":" in host else f'"{host}:{port}"'
+        case tuple():
+            return f"[{', '.join(_toml(name, each) for each in value)}]"
+        case Enum():
+            return _toml(name, value.value)
+    text = str(value)
+    if name == _SECRET:
+        text = "***"
+    elif name in _WITH_CREDENTIALS and "://" in text:
+        text = without_secrets(text)
+    return json.dumps(text, ensure_ascii=False)
