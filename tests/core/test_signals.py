@@ -57,10 +57,10 @@ def test_spent_quota_asks_for_a_pause(headers: dict[str, str], field: str) -> No
 @pytest.mark.parametrize(
     ("headers", "spacing"),
     [
-        ({"RateLimit": '"default";r=5;t=30'}, 6.0),
-        ({"RateLimit": '"burst";r=10;t=30, "daily";r=4;t=100'}, 25.0),
-        ({"RateLimit": "limit=100, remaining=10, reset=30"}, 3.0),
-        ({LEFT: "1", RESET: "30"}, 30.0),
+        ({"RateLimit": '"default";r=5;t=30'}, 5.0),
+        ({"RateLimit": '"burst";r=10;t=30, "daily";r=4;t=100'}, 20.0),
+        ({"RateLimit": "limit=100, remaining=9, reset=30"}, 3.0),
+        ({LEFT: "1", RESET: "30"}, 15.0),
         ({"RateLimit": '"default";r=11;t=30'}, 0.0),
         ({"RateLimit": '"problem";r=10000;t=10', "RateLimit-Policy": '"problem";q=10000;w=1000'}, 0.0),
         ({"RateLimit": '"default";r=999;pk=:dHJpYWwxMjEzMjM=:'}, 0.0),

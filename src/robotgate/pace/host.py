@@ -529,7 +529,7 @@ class Host(HostPlaces):
             # A Retry-After beside it holds.
             if heard.field != "Retry-After":
                 pause = None if heard.pause is None else max(heard.pause - less, 0.0)
-                heard = replace(heard, pause=pause, spacing=max(heard.spacing - less / max(left, 1), 0.0))
+                heard = replace(heard, pause=pause, spacing=max(heard.spacing - less / (left + 1), 0.0))
         self.quota_left, self.quota_renewed_at = left, at
         return heard
 

@@ -35,12 +35,13 @@ FEW: Final = 6
 """Answers; fewer say nothing about a delay."""
 SOME: Final = 20
 """Answers in a row that make the next try below the limit wait longer."""
-FIRST_WAIT: Final = 8.0
-LAST_WAIT: Final = 120.0
-"""Seconds between two tries below the limit, doubled each time."""
+FIRST_WAIT: Final = 12.0
+LAST_WAIT: Final = 25.0
+"""Seconds between two tries below the limit, doubled each time; at most the second, for each time that the last try was
+told off."""
 FIRST_GAIN: Final = 0.03
 GAIN_GROWTH: Final = 1.6
-LAST_GAIN: Final = 0.25
+LAST_GAIN: Final = 0.12
 """Shares by which the delay is lowered below the limit, as long as nothing is told off."""
 SETTLING: Final = 1.0
 CAUTION: Final = 2.0
@@ -92,6 +93,7 @@ class Learner:
         "stretch_visits",
         "times_told",
         "told_at",
+        "told_visits",
         "wait",
     )
 
@@ -112,6 +114,8 @@ class Learner:
         """When we were told off first since then."""
         self.told_at: float = -math.inf
         """When we were told off last."""
+        self.told_visits: int = 0
+        """How many visits there were then."""
         self.last_pauses: float = 0.0
         """How long the last pauses were, from the first to the good answer after them."""
         self.pause: float = 0.0
@@ -139,9 +143,17 @@ class Learner:
         delay = taught_from(host)
         self.times_told += 1
         self.told_at = now
+        begun, self.told_visits = host.visits - self.told_visits, host.visits
         if self.times_told > 1:
-            # 1. Nothing good since: the pause was too short.
-            self.pause = min(self.pause * GROWTH, LONGEST_PAUSE)
+            if begun == 1:
+                # 1. Nothing good since: the pause was too short.
+                self.pause = min(self.pause * GROWTH, LONGEST_PAUSE)
+            else:
+                # 2. Others began after the pause, and may be good: they came too fast.
+                self.is_rough = True
+                host.limit_delay = min(delay, most)
+                self._change(host, delay * 2, most)
+                self.pause = max(self.pause, delay * 2)
             return
         self.first_told_at = now
         if host.run_began_at > self.stretch_at:
@@ -150,11 +162,11 @@ class Learner:
         # Those of the stretch, and those since the delay is what it is. The one that tells us off is none.
         answers, alike = host.visits - self.stretch_visits - 1, host.visits - self.changed_visits - 1
         if answers < FEW or not host.learned_delay:
-            # 2. Unknown: too few answers to say anything of the limit.
+            # 3. Unknown: too few answers to say anything of the limit.
             limit, raised = delay, delay * 2
             self.is_rough = True
         else:
-            # 3. Settled: the delay was kept for some answers, so the limit is a little above it.
+            # 4. Settled: the delay was kept for some answers, so the limit is a little above it.
             limit = delay * min(1 + 1 / max(alike, 1), CAP)
             raised = limit * ABOVE
             if self.is_rough and delay > host.limit_delay * 1.5:
@@ -162,7 +174,7 @@ class Learner:
                 raised = max(raised, min(self.held_delay, delay * 2))
             self.is_rough = False
         if answers >= SOME:
-            self.wait = min(self.wait * 2, LAST_WAIT)
+            self.wait *= 2
         host.limit_delay = min(limit, most)
         self._change(host, raised, most)
         self.pause = min(max(delay * 2, self.last_pauses / 2), LONGEST_PAUSE)
@@ -207,6 +219,7 @@ class Learner:
             host.limit_delay = min(max(host.limit_delay, low), most)
             self._change(host, max(host.learned_delay, high), most)
             self.is_rough = True
+        self.wait = min(self.wait, LAST_WAIT * self.times_told)
         self.times_told = 0
         # The answer that ends the pause is the first of the next stretch.
         self.stretch_at, self.stretch_visits = now, host.visits - 1

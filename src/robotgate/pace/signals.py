@@ -113,8 +113,8 @@ class _Quota:
 
     @property
     def spacing(self) -> float:
-        """Seconds between requests that make it last until it is renewed."""
-        return (self.renewed_after or 0.0) / max(self.left, 1)
+        """Seconds between requests that make it last until it is renewed, and leave none of it unused."""
+        return (self.renewed_after or 0.0) / (self.left + 1)
 
 
 class _MalformedError(Exception):

@@ -84,7 +84,7 @@ ASKS: Final[list[tuple[int, dict[str, str], float]]] = [
     (200, {"RateLimit": '"default";r=0;t=30'}, 30.0),
     (200, {"RateLimit": "limit=100, remaining=0, reset=30"}, 30.0),
     (200, {"RateLimit-Remaining": "0", "RateLimit-Reset": "30"}, 30.0),
-    (200, {"RateLimit": '"default";r=5;t=30'}, 6.0),
+    (200, {"RateLimit": '"default";r=5;t=30'}, 5.0),
     (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, 30.0),
     (302, {"Retry-After": "3"}, 3.0),
     (502, {"Retry-After": "30"}, 30.0),
@@ -196,7 +196,7 @@ async def test_what_another_process_learned_comes_down_again() -> None:
     async with make_gate(delay=0.1, adaptive=True, store=store) as gate:
         await crawl(gate, Bucket(1, 1), until=30.0, good=good, off=off)
     async with make_gate(delay=0.1, adaptive=True, store=store) as later:
-        await crawl(later, Bucket(1e9, 1), until=100.0, good=good, off=off)
+        await crawl(later, Bucket(1e9, 1), until=140.0, good=good, off=off)
         assert later.host(PAGE).delay == 0.1
 
 
