@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.client.proxy import RouteOptions
+from robotgate.client.proxy import Route, RouteOptions
 from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.turn import OPEN
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from robotgate.client.proxy import Route
     from robotgate.client.turns import PageTurn
 
 MAX_PAGE_REDIRECTS: Final = 10

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from robotgate.errors import StoreError
 from robotgate.events import Events, StoreLost, StoreRecovered
-from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
+from robotgate.pace.host import NOT_OWNED, Host, NotOwned, PacedTurn
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
 from robotgate.stores.grants import ROBOTS
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 
     from robotgate.client.robots import Flight
-    from robotgate.pace.host import NotOwned
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord

@@ -23,7 +23,7 @@ from robotgate.options import StatusPolicy
 from robotgate.pace.host import PacedTurn
 from robotgate.preferences.robots import purposes_of
 from robotgate.preferences.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH, TdmRep
-from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, settle, standing
+from robotgate.sites.record import Failure, FetchResult, RobotsRecord, Standing, is_fresh, settle, standing
 from robotgate.sites.status_table import MAX_REDIRECTS, Outcome, outcome_of
 from robotgate.statements import Preference
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from robotgate.client.cache import SiteCache
-    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
 
 _PRIORITY: Final = 1_000_000

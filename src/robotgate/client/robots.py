@@ -36,7 +36,7 @@ from robotgate.client.proxy import (
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.rules.decode import Inflater, decoded, is_text
-from robotgate.sites.record import Answer, Failure
+from robotgate.sites.record import Answer, Failure, RobotsRecord
 from robotgate.sites.status_table import REDIRECT_STATUSES
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from multidict import MultiMapping
 
     from robotgate.pace.host import PacedTurn
-    from robotgate.sites.record import RobotsRecord
 
     Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
     """Finds out about an origin."""

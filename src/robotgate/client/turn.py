@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Self, Unpack
 from aiohttp import ClientError
 from multidict import CIMultiDict
 
-from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest
-from robotgate.client.fetch import PageFetch
+from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
+from robotgate.client.fetch import PageFetch, PageFetcher
 from robotgate.errors import GateClosedError
 from robotgate.pace.turn import ENDED, NEW, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robotgate.client.attempt import RequestOptions
-    from robotgate.client.fetch import PageFetcher
     from robotgate.client.turns import PageTurn
     from robotgate.rules.verdict import Verdict
 

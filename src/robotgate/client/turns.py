@@ -42,7 +42,7 @@ from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
 from robotgate.pace.turn import GRANTED, OPEN, RENEW, TurnState
-from robotgate.prices import PAYMENT_REQUIRED, parse_price
+from robotgate.prices import PAYMENT_REQUIRED, Price, parse_price
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.sites.status_table import REDIRECT_STATUSES
 from robotgate.urls import Origin
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from robotgate.client.cache import SiteCache
     from robotgate.identity import Identity
-    from robotgate.prices import Price
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
 

@@ -24,7 +24,7 @@ from aiohttp import web
 
 from robotgate.dashboard.guard import Guard, add_headers
 from robotgate.errors import GateClosedError, RobotGateError
-from robotgate.events import RobotsFetched, TurnEnded, TurnRefused, VerdictRefused, one_line
+from robotgate.events import Event, RobotsFetched, TurnEnded, TurnRefused, VerdictRefused, one_line
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP, Tally
 from robotgate.observe.views import GateStats, OriginView, count_hosts, count_origins
 from robotgate.rules.grammar import readable
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 
     from robotgate.client.turns import Turns
-    from robotgate.events import Event
     from robotgate.gate import RobotGate
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site

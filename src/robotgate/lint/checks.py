@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from robotgate.errors import InvalidURLError
-from robotgate.lint.findings import FindingCode
+from robotgate.lint.findings import FindingCode, Findings
 from robotgate.rules.grammar import Field, text_of
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from robotgate.lint.findings import Findings
     from robotgate.lint.lines import Line
 
 RULES: Final = frozenset({Field.ALLOW, Field.DISALLOW})

@@ -17,8 +17,8 @@ from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.lint.checks import PACE, RULES, check_line, token_of
-from robotgate.lint.findings import FindingCode, Findings
-from robotgate.lint.lines import line_of, lines_of
+from robotgate.lint.findings import Finding, FindingCode, Findings
+from robotgate.lint.lines import Line, line_of, lines_of
 from robotgate.rules.decode import GZIP, decoded
 from robotgate.rules.grammar import MAX_BYTES, Field, RuleKind, readable
 from robotgate.rules.normal import pattern_units, target_units
@@ -28,8 +28,6 @@ from robotgate.urls import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from robotgate.lint.findings import Finding
-    from robotgate.lint.lines import Line
     from robotgate.rules.rules import Rules
     from robotgate.rules.verdict import Rule
 

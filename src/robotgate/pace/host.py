@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
-from robotgate.options import limits
+from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
-from robotgate.pace.signals import MAX_PAUSE
-from robotgate.pace.spacing import NOTHING_ASKED, opens_at
+from robotgate.pace.signals import MAX_PAUSE, Heard
+from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
 from robotgate.pace.state import (
     CLOCK_GRAIN,
     FIELDS,
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robotgate.events import BlockCause
-    from robotgate.options import HostOptions, Rate
-    from robotgate.pace.signals import Heard
-    from robotgate.pace.spacing import Asked
     from robotgate.pace.state import Circuit
 
 LONG_AGO: Final = -math.inf

@@ -13,12 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import DAY, MINUTE
-from robotgate.rules.grammar import VisitTime
+from robotgate.rules.grammar import RequestRate, VisitTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from robotgate.rules.grammar import RequestRate
 
 
 DAY_MINUTES: Final = DAY // MINUTE

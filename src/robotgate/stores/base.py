@@ -14,13 +14,12 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from robotgate.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-    from typing import Self
 
     from robotgate.pace.host import Lease
     from robotgate.pace.state import HostState

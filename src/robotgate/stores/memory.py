@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
-from robotgate.pace.state import is_served, merged
+from robotgate.pace.state import HostState, is_served, merged
 from robotgate.stores.base import PLACE, OwnStore, Pruned
 from robotgate.stores.grants import Grants, SessionSide
 from robotgate.stores.session import BaseSession, NewsQueue
@@ -17,7 +17,6 @@ from robotgate.stores.session import BaseSession, NewsQueue
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 

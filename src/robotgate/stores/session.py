@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError, StoreError
-from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted, logger
-from robotgate.stores.grants import not_before
+from robotgate.stores.base import Grant, Lost, News, OperatorBlock, Recovered, Wanted, logger
+from robotgate.stores.grants import BlockNotice, Hold, Reply, SessionSide, not_before
 from robotgate.urls import HostPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from robotgate.pace.state import HostState
-    from robotgate.stores.base import News
-    from robotgate.stores.grants import BlockNotice, Hold, Reply, SessionSide
 
 _UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""

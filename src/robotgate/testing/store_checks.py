@@ -16,13 +16,11 @@ from robotgate.errors import StoreError
 from robotgate.pace.state import HostState
 from robotgate.sites.record import RobotsRecord
 from robotgate.sites.status_table import Outcome
-from robotgate.stores.base import Catalogue, OperatorBlock, Pruned, SharedStore, Wanted
+from robotgate.stores.base import Catalogue, OperatorBlock, Pruned, Session, SharedStore, Store, Wanted
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-
-    from robotgate.stores.base import Session, Store
 
     MakeStore: TypeAlias = Callable[[], Store | Awaitable[Store]]
     MakeAnother: TypeAlias = Callable[[Store], Store | Awaitable[Store]]

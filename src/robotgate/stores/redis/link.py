@@ -15,14 +15,12 @@ from redis.exceptions import NoScriptError, RedisError
 
 from robotgate.errors import StoreError
 from robotgate.stores.base import logger
-from robotgate.stores.redis.client import TIMEOUT, server_name
-from robotgate.stores.redis.faults import ClientError, Kind, client_errors, explained
+from robotgate.stores.redis.client import TIMEOUT, Client, server_name
+from robotgate.stores.redis.faults import ClientError, Fault, Kind, client_errors, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robotgate.stores.redis.client import Client
-    from robotgate.stores.redis.faults import Fault
     from robotgate.stores.redis.messages import Keys
 
 FIRST_PAUSE: Final = 0.05

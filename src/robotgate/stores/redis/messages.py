@@ -9,16 +9,13 @@ import json
 import math
 import string
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
 from robotgate.stores.codec import FieldError, encoded, host_fields, host_of, object_of
-from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
-
-if TYPE_CHECKING:
-    from robotgate.stores.grants import Request
+from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Request, Term, no_earlier, not_before
 
 _PLAIN: Final = string.punctuation.replace("%", "")
 ItemValues: TypeAlias = "tuple[str, str, str, bool, str | bool, float, float | bool, float]"

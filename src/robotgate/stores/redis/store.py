@@ -8,16 +8,16 @@ from contextlib import suppress
 from functools import partial
 from random import sample
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from redis.asyncio import RedisCluster
+from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from robotgate.clock import DAY, SystemClock
+from robotgate.clock import DAY, Clock, SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.sites.status_table import MAX_STALE_AGE
-from robotgate.stores.base import PATIENCE, PLACE, OwnStore, Pruned, logger
+from robotgate.stores.base import PATIENCE, PLACE, Grant, OwnStore, Pruned, logger
 from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, SessionSide
 from robotgate.stores.redis import messages
@@ -29,14 +29,9 @@ from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
-    from typing import Literal
 
-    from redis.asyncio import Redis
-
-    from robotgate.clock import Clock
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.base import Grant
 
 LEAST_LEASE: Final = 1.0
 MAX_AGE: Final = 31.0 * DAY

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from robotgate.clock import DAY, SystemClock
+from robotgate.clock import DAY, Clock, SystemClock
 from robotgate.errors import OptionError, StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
-from robotgate.stores.base import SERVERS, OwnStore, Pruned, logger, without_secrets
-from robotgate.stores.grants import BEAT, SessionSide
+from robotgate.stores.base import SERVERS, Grant, OwnStore, Pruned, logger, without_secrets
+from robotgate.stores.grants import BEAT, Reply, Request, SessionSide
 from robotgate.stores.session import BaseSession, NewsQueue
 from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Mapping
 
-    from robotgate.clock import Clock
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.base import Grant
-    from robotgate.stores.grants import Reply, Request
     from robotgate.urls import Origin
 
 T = TypeVar("T")

@@ -18,11 +18,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.clock import READINGS, SystemClock
+from robotgate.clock import READINGS, Clock, SystemClock
 from robotgate.pace.state import CLOCK_GRAIN, FIELDS, HostState, Kind, merged, moved
 from robotgate.stores.base import logger
 from robotgate.stores.codec import amount, host_fields, host_of, moved_record, pack_record, unpack_record
-from robotgate.stores.grants import EXPIRY, BlockRow, Grants, HostRow, SessionRow
+from robotgate.stores.grants import EXPIRY, BlockRow, Grants, HostRow, Reply, Request, SessionRow
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
@@ -30,9 +30,7 @@ from robotgate.urls import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.grants import Reply, Request
 
 Value: TypeAlias = int | float | str | bytes | None
 """A value of SQLite."""
