@@ -75,12 +75,12 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Names in any case. What they ask of our speed is read: Retry-After, and the quotas of RateLimit."""
 
+    may_be_of_proxy: bool = False
+    """Whether a proxy on the way may have given it in the site's place."""
+
     def retry_after(self, now: float) -> float:
         """The seconds that Retry-After asks for; 0 where it does not say."""
         return retry_after_of(self.headers, now=now) or 0.0
-
-    may_be_of_proxy: bool = False
-    """Whether a proxy on the way may have given it in the site's place."""
 
 
 @dataclass(frozen=True, slots=True)
