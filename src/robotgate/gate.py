@@ -154,7 +154,6 @@ class RobotGate:
 
     vars(__init__)["__signature__"] = signature_of(
         GateOptions,
-        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
         Parameter("agent", Parameter.POSITIONAL_OR_KEYWORD, annotation=str),
         Parameter("contact", Parameter.KEYWORD_ONLY, annotation=str),
     )

@@ -286,10 +286,10 @@ def check_options(known: Mapping[str, Option], given: Mapping[str, object]) -> N
 
 
 def signature_of(declaration: type, *before: Parameter, may_be_none: bool = False) -> Signature:
-    """The signature of a constructor that takes the declared options by name.
+    """The signature of an `__init__` that takes the declared options by name.
 
     Args:
-        before: its other parameters.
+        before: its other parameters, after `self`.
         may_be_none: None stands for every option that is not given.
     """
     types, options = get_type_hints(declaration), options_of(declaration)
@@ -299,7 +299,8 @@ def signature_of(declaration: type, *before: Parameter, may_be_none: bool = Fals
         else Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=types[name])
         for name, option in options.items()
     ]
-    return Signature([*before, *named], return_annotation=None)
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    return Signature([own, *before, *named], return_annotation=None)
 
 
 HOST_OPTIONS: Final = options_of(HostOptions)
@@ -326,9 +327,7 @@ class HostOverride:
         self.given: Final = cast("HostOptions", given)
         """The options by name."""
 
-    vars(__init__)["__signature__"] = signature_of(
-        HostOptions, Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), may_be_none=True
-    )
+    vars(__init__)["__signature__"] = signature_of(HostOptions, may_be_none=True)
 
     @classmethod
     def own(cls) -> HostOverride:
