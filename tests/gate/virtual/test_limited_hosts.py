@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks.limits_model import Bucket
+from benchmarks.limits_model import AtOnce, Bucket
 from tests.paced import (
     OTHER,
     PAGE,
@@ -27,16 +27,26 @@ from robotgate.events import BlockCause, HostBlocked
 from robotgate.sites import Answer
 
 if TYPE_CHECKING:
+    from benchmarks.limits_model import Limit
+
     from robotgate import RobotGate
 
 
-async def crawl(gate: RobotGate, limit: Bucket, *, until: float, good: list[float], off: list[float]) -> None:
+async def crawl(
+    gate: RobotGate,
+    limit: Limit,
+    *,
+    until: float,
+    good: list[float],
+    off: list[float],
+    response: float = 0.004,
+) -> None:
     """Visit one host as often as the gate lets us; it answers 429 above its limit."""
     while now() < until:
         async with gate.turn(PAGE) as turn:
             takes = limit.takes(now())
             (good if takes else off).append(now())
-            await asyncio.sleep(0.004)
+            await asyncio.sleep(response if takes else 0.004)
             turn.report(200 if takes else 429)
 
 
@@ -52,6 +62,21 @@ async def test_429_alone_teaches_a_delay(tasks: int) -> None:
     warm = [at for at in good if at >= 15]
     assert len(warm) >= 0.9 * 5 * 105
     assert len([at for at in off if at >= 15]) <= 0.01 * len(warm)
+
+
+async def test_refusals_may_come_before_good_answers() -> None:
+    """A host takes two requests at once, each for 0.1 s, and refuses others sooner than it answers those."""
+    good, off = list[float](), list[float]()
+    limit = AtOnce(2, 0.1)
+    async with (
+        make_gate(delay=0.02, adaptive=True, concurrency_per_host=8) as gate,
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(8):
+            group.create_task(crawl(gate, limit, until=120.0, good=good, off=off, response=0.1))
+    warm = [at for at in good if at >= 15]
+    assert len(warm) >= 0.75 * 20 * 105
+    assert len([at for at in off if at >= 15]) <= 0.03 * len(warm)
 
 
 async def test_gates_share_what_was_learned() -> None:
