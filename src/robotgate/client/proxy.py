@@ -72,6 +72,8 @@ class Route:
     @classmethod
     def of_request(cls, request: aiohttp.ClientRequest) -> Route | None:
         """As `of`, for a request that aiohttp has made."""
+        if request.proxy is None and request.ssl is True and request.server_hostname is None:
+            return None
         return cls.of(
             {
                 "proxy": request.proxy,

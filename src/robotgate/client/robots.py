@@ -120,7 +120,8 @@ class AiohttpFetcher:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
                 # Through TLS only the site answers.
-                through = proxy_of(anonymous.route) if target.scheme == "http" else None
+                way = anonymous.route if target.scheme == "http" else None
+                through = None if way is None else proxy_of(way)
                 return answer_of(response.status, response.headers, body, proxy=through)
         except _AnotherAttemptError as error:
             through = proxy_of(anonymous.route)
@@ -130,8 +131,8 @@ class AiohttpFetcher:
             return Failure(error.problem, is_non_public=True)
         except Exception as error:
             # Proxy libraries raise any kind.
-            way = proxy_of(anonymous.route), self.session.connector
-            fault = None if has_begun else fault_of_error(error, host=host, proxy=way[0], connector=way[1])
+            through, connector = proxy_of(anonymous.route), self.session.connector
+            fault = None if has_begun else fault_of_error(error, host=host, proxy=through, connector=connector)
             if fault is None and not isinstance(error, aiohttp.ClientError | OSError | ValueError):
                 raise
             # A host that has begun to answer can be reached, however the rest goes.
@@ -317,7 +318,7 @@ def answer_of(
         headers: names in any case.
         proxy: as for `fault_of_answer`.
     """
-    fault = fault_of_answer(status, headers, proxy)
+    fault = fault_of_answer(status, headers, proxy) if status in WAY_STATUSES else None
     if fault is not None:
         return Failure(fault, is_of_proxy=True)
     # Some versions of aiohttp leave blanks at the end of a value.
