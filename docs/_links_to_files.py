@@ -1,8 +1,8 @@
 """Links to files of the repository, which are written so that whoever reads a page on a hosting site can follow them.
 
 In the site, a link to a file that has a page of its own leads to that page (`PAGES`); any other file or folder is at
-``repository_files`` on the web, and where that is not configured, a link to it becomes its name: a reader of the site
-learns where to look, and nothing dangles.
+``repository_files`` on the web. README.md is read in package indexes as well, so its links are absolute: the site's
+first page, which shows it, has them as relative ones.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ PAGES: Final = {
     "benchmarks/results/tables.md": "benchmarks-tables",
     "docs": "index",
 }
+RAW: Final = "https://raw.githubusercontent.com/robotgate/robotgate/main"
+"""Where pictures are."""
+README: Final = "```{include} ../README.md\n```"
 SHOWN: Final = frozenset(page for path, page in PAGES.items() if "/" not in path)
 
 
@@ -81,8 +84,6 @@ class LinksToFiles(SphinxTransform):
         if path in PAGES:
             return self._page(node, PAGES[path], anchor)
         files = self.config.repository_files
-        if files is None:
-            return _named(node, path)
         fragment = f"#{anchor}" if anchor else ""
         return nodes.reference(
             "", "", *_words(node), refuri=f"{files}/{path}{fragment}", internal=False
@@ -103,26 +104,27 @@ class LinksToFiles(SphinxTransform):
         return link
 
 
-def _named(node: nodes.Element, path: str) -> nodes.Element:
-    """The link's own words, and the file's name where they do not say it."""
-    words = _words(node)
-    if path.endswith(node.astext().strip("/")):
-        return nodes.inline("", "", *words)
-    return nodes.inline(
-        "", "", *words, nodes.Text(" ("), nodes.literal(path, path), nodes.Text(")")
-    )
-
-
 def _words(node: nodes.Element) -> list[nodes.Node]:
     """What a link's reader sees: MyST puts it into an element of its own."""
     (inner,) = node.children
     return [child.deepcopy() for child in inner.children]
 
 
+def show_readme(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put README.md where the first page says so, with links as from that page."""
+    if page != "index":
+        return
+    readme = ROOT / "README.md"
+    app.env.note_dependency(readme)
+    text = readme.read_text(encoding="utf-8")
+    for base in (RAW, app.config.repository_files):
+        text = text.replace(f"{base}/docs/", "").replace(f"{base}/", "../")
+    source[0] = source[0].replace(README, text)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """What Sphinx calls."""
-    app.add_config_value(
-        "repository_files", None, "env", types=frozenset({str, type(None)})
-    )
+    app.add_config_value("repository_files", "", "env", types=frozenset({str}))
     app.add_transform(LinksToFiles)
+    app.connect("source-read", show_readme)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -45,10 +45,11 @@ class PicturesOfThemes(SphinxTransform):
                 )
 
     def _image(self, picture: re.Match[str], theme: str) -> nodes.Element:
-        # README.md, which the first page shows, lies above docs.
-        uri = re.sub("^docs/", "/", picture[theme])
         return nodes.image(
-            "", uri=uri, alt=html.unescape(picture["alt"]), classes=[f"only-{theme}"]
+            "",
+            uri=picture[theme],
+            alt=html.unescape(picture["alt"]),
+            classes=[f"only-{theme}"],
         )
 
 

@@ -60,9 +60,8 @@ autodoc_class_signature: Final = "mixed"
 autodoc_typehints: Final = "signature"
 autodoc_typehints_format: Final = "short"
 
-# The project's files on the web, as f"{repository}/{path}": from [project.urls] of pyproject.toml. Until it has one,
-# links to files outside of the site are shown as the files' names.
-repository_files: Final[str | None] = _ABOUT.get("urls", {}).get("Files")
+# The project's files on the web, as f"{repository_files}/{path}".
+repository_files: Final[str] = _ABOUT["urls"]["Files"]
 
 nitpicky: Final = True
 nitpick_ignore_regex: Final = [

@@ -50,22 +50,6 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert ended.exit_code == (1 if arguments[0] == "check" else 0), ended.output
 
 
-@pytest.mark.slow
-async def test_spider_of_the_readme_crawls(tmp_path: Path) -> None:
-    """As it stands: it fetches what it may, and says which line forbids the rest."""
-    (program,) = (block for block in blocks_of(README) if block.is_program)
-    (tmp_path / "spider.py").write_text(program.text, encoding="utf-8")
-    async with offline_web(tmp_path) as web, asyncio.timeout(120):
-        status, printed = await web.run("spider.py", cwd=tmp_path)
-    refused, *fetched = printed.splitlines()
-    assert status == 0, printed
-    assert "https://example.org/private/1 is disallowed by line 2 of its robots.txt" in refused
-    assert [line.rpartition(" ")[0] for line in fetched] == [
-        "200 https://example.org/",
-        "200 https://example.com/",
-    ]
-
-
 FUNCTION: Final = re.compile(r"^async def (?P<name>\w+)\((?P<argument>url|urls|)(?:: str)?\)", re.MULTILINE)
 ARGUMENTS: Final = {"url": "'https://example.org/tea'", "urls": "['https://example.org/tea']", "": ""}
 CALLER: Final = """\

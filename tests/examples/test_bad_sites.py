@@ -1,4 +1,4 @@
-"""Every program of examples/ and README.md goes on when a site fails: each bad site costs a line, and no other page."""
+"""Every program of examples/ goes on when a site fails: each bad site costs a line, and no other page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from aiohttp import web
 from redis.asyncio import Redis
-from tests.examples.conftest import ROOT, usage
+from tests.examples.conftest import usage
 from tests.gate.servers import cut_off, endless, hang_up
-from tests.test_readme import blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,21 +49,6 @@ def sites(internet: Web) -> Web:
     internet.handle(CUT_OFF, cut_off(b"half", length=8, headers=HTML))
     internet.handle(GARBLED, garbled)
     return internet
-
-
-async def test_readme(run: Program, sites: Web) -> None:
-    """The README's spider."""
-    (code,) = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "python")
-    urls = ("https://example.org/", "https://example.org/private/1", GOOD)
-    assert all(f'"{url}"' in code for url in urls)
-    ran = await run.ended_well(
-        "", code=code.replace(f'"{GOOD}"', ", ".join(f'"{url}"' for url in (*BAD, GOOD)))
-    )
-    assert len(ran.lines) == len(urls) + len(BAD)
-    for url in BAD:
-        assert ran.line(f"{url}: ")
-    assert ran.line(GOOD).startswith("200 ")
-    assert sites.count(GOOD) == 1
 
 
 @pytest.mark.parametrize(
