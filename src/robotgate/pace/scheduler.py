@@ -599,7 +599,7 @@ class Scheduler:
             self.work.is_urgent.set()
         if self.work.is_saved:
             self.work.note_change(host)
-        if was_unreachable or host.shared_due_at() != due_at:
+        if was_unreachable or until_at != before or host.shared_due_at() != due_at:
             # Refuses waiting turns that would wait too long now. The others are woken when this turn has ended.
             self.reconsider(host)
 

@@ -221,7 +221,7 @@ async def test_what_another_process_learned_comes_down_again() -> None:
     async with make_gate(delay=0.1, adaptive=True, store=store) as gate:
         await crawl(gate, Bucket(1, 1), until=30.0, good=good, off=off)
     async with make_gate(delay=0.1, adaptive=True, store=store) as later:
-        await crawl(later, Bucket(1e9, 1), until=140.0, good=good, off=off)
+        await crawl(later, Bucket(1e9, 1), until=200.0, good=good, off=off)
         assert later.host(PAGE).delay == 0.1
 
 

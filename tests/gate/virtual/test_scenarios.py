@@ -306,6 +306,12 @@ BLOCKS: Final = [
         ],
     ),
     Scenario(
+        "and does so where the delay is longer than the block",
+        GateOptions(delay=10.0, max_block=3.0),
+        (Comer("a", takes=1.0, status=429, retry_after="5"), Comer("b")),
+        [(0.0, "a"), (1.0, "b: HostUnavailableError")],
+    ),
+    Scenario(
         "a host that is given up: everybody is told at once, one tries again, and who comes then waits for that",
         GateOptions(delay=0.5, give_up_after=0.0),
         (
