@@ -63,6 +63,8 @@ class LocalSite:
     """Path and query of each request, and its headers."""
     pages: dict[str, str] = field(default_factory=dict)
     """What some paths answer, in place of a greeting."""
+    statuses: dict[str, list[int]] = field(default_factory=dict)
+    """What some paths answer first, one after the other."""
     robots: str = ROBOTS
     robots_status: int = 200
     robots_headers: dict[str, str] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class LocalSite:
         self.asked[request.path] += 1
         self.asked_at.append(time.monotonic())
         self.headers.append((request.raw_path, CIMultiDict(request.headers)))
+        if first := self.statuses.get(request.path):
+            return web.Response(status=first.pop(0))
         match request.path:
             case "/robots.txt":
                 return web.Response(text=self.robots, status=self.robots_status, headers=self.robots_headers)

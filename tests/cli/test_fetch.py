@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.cli.conftest import FETCH, run
+from tests.cli.conftest import CONTACT, FETCH, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +60,47 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     (row,) = ended.rows
     assert (row["outcome"], row["rule"], row["line"]) == ("blocked", "Content-Usage: train-ai=n, search=y", 3)
     assert ended.status == 0
+
+
+def test_a_request_is_repeated_on_demand(site: LocalSite) -> None:
+    """So often at most, in the same row; without the option it is not."""
+    site.statuses = {"/a": [502], "/b": [502, 502], "/c": [502]}
+
+    ended = run(*FETCH, "--retries", "1", f"{site.base}/a", f"{site.base}/b")
+    once = run(*FETCH, f"{site.base}/c")
+
+    assert [(row["status"], row["attempt"]) for row in ended.rows] == [(200, 1), (502, 1)]
+    assert [row["status"] for row in once.rows] == [502]
+    assert site.asked == {"/robots.txt": 2, "/a": 2, "/b": 2, "/c": 1}
+
+
+def test_headers_are_sent_with_pages(site: LocalSite, tmp_path: Path) -> None:
+    """With each page, and not with robots.txt; but for those by which the crawler is known, and of the message."""
+    given = ("--header", "Accept-Language: de", "--header", "X-One:1", "--header", "X-One: 2")
+    coded = ("--header", "Accept-Encoding: gzip", "--warc", str(tmp_path / "pages.warc.gz"))
+    assert run(*FETCH, *given, *coded, f"{site.base}/moved").status == 0
+
+    (_, robots), (_, first), (_, second) = site.headers
+    assert robots.keys() & {"Accept-Language", "X-One"} == set()
+    for page in (first, second):
+        assert (page["Accept-Language"], page.getall("X-One")) == ("de", ["1", "2"])
+        assert (page.getall("Accept-Encoding"), page["From"]) == (["identity"], CONTACT)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("User-Agent: x", "from: a@a.example", "HOST: a.example", "Signature: x", "signature-input: x"),
+        *("Signature-Agent: x", "Content-Length: 5", "Accept", "Accept-Language :de", "A: b\r\nC: d", ": x"),
+    ],
+)
+def test_a_header_that_is_not_yours_is_refused(site: LocalSite, header: str) -> None:
+    """By its name, and nothing is requested; so is what is no header."""
+    ended = run(*FETCH, "--header", header, f"{site.base}/a")
+    assert (ended.status, site.asked) == (2, {})
+    assert "--header" in ended.err
+    name = header.partition(":")[0]
+    assert f"{name}: " in ended.err or "give a name and a value" in ended.err
 
 
 def test_rows_tell_prices(site: LocalSite) -> None:

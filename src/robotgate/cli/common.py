@@ -134,7 +134,8 @@ folder_option: Final = partial(click.option, metavar="DIR", type=click.Path(file
 
 def gate_setting(name: str, *, help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:  # noqa: A002 - as click's
     """An option of the gate, with the gate's own default."""
-    return setting(name, default=GATE_OPTIONS[name.strip("-").replace("-", "_")].default, help=help)
+    option = GATE_OPTIONS[name.partition("/")[0].strip("-").replace("-", "_")]
+    return setting(name, default=option.default, help=help)
 
 
 def all_of(

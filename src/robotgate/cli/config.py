@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WITH_CREDENTIALS: Final = ("proxy", "store_path")
-_SECRET: Final = "dashboard_token"
+_SECRET: Final = ("dashboard_token", "page_headers")
 _WIDTH: Final = 38
 """Columns in front of the comments."""
 _PLACES: Final = {
@@ -153,7 +153,7 @@ def _toml(name: str, value: object) -> str:
         case Enum():
             return _toml(name, value.value)
     text = str(value)
-    if name == _SECRET:
+    if name in _SECRET:
         text = "***"
     elif name in _WITH_CREDENTIALS and "://" in text:
         text = without_secrets(text)

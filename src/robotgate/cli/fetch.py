@@ -11,11 +11,13 @@ import sys
 import time
 from contextlib import AsyncExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import click
+from multidict import CIMultiDict
 
 from robotgate import Origin, Response, RobotGate, Verdict, __version__, errors
 from robotgate.cli import check, common, files, lists, output, signing
@@ -34,6 +36,14 @@ MAX_TAKEN: Final = 20_000
 MAX_VISITED: Final = 1000
 """URLs that are given to the gate at once. Most of the time each waits for its host's turn."""
 _POSITIVE: Final = click.FloatRange(0, min_open=True)
+_HEADER_NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_NOT_YOURS: Final = {
+    "user-agent": "it is that of --agent",
+    "from": "it is that of --contact",
+    **dict.fromkeys(("signature", "signature-agent", "signature-input"), "--sign makes it"),
+    **dict.fromkeys(("host", "content-length", "transfer-encoding"), "each request has its own"),
+}
+"""Headers that --header does not take, in lower case, and why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +62,10 @@ class Crawl:
     """Whether rows, files and records have what the site says about the use of the page."""
     timeout: float
     """Seconds of a request after its wait."""
+    retries: int
+    """Of each page, at most."""
+    headers: CIMultiDict[str]
+    """Of requests for pages."""
     per_host: int
     """URLs of a host that are given to the gate at once. More could only wait for each other."""
     rows: IO[str] | None = None
@@ -125,9 +139,8 @@ class Crawl:
         if self.warc is not None:
             self.warc.begin()
         try:
-            # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
-            plain = {} if self.warc is None else {"Accept-Encoding": "identity"}
-            response = await gate.fetch(url, timeout=aiohttp.ClientTimeout(self.timeout), headers=plain)
+            timeout = aiohttp.ClientTimeout(self.timeout)
+            response = await gate.fetch(url, timeout=timeout, retries=self.retries, headers=self.headers)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return refused(url, error)
         row = fetched(url, response)
@@ -204,6 +217,40 @@ def _rate(text: str) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
+def _header(text: str) -> str:
+    """Check ``Accept-Language: de``."""
+    name, colon, value = text.partition(":")
+    if not colon or not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+        raise click.BadParameter("give a name and a value, such as 'Accept-Language: de'")
+    if reason := _NOT_YOURS.get(name.lower()):
+        raise click.BadParameter(f"{name}: {reason}")
+    return text
+
+
+_rate_option = partial(click.option, metavar="N/SECONDS", type=_rate)
+_pace_options = common.all_of(
+    common.gate_setting("--delay", help="Seconds between requests to a host, at least."),
+    _rate_option("--rate", help="At most N requests to a host in so many seconds, such as 600/3600."),
+    _rate_option("--total-rate", help="As --rate, for the requests to all hosts together."),
+    common.gate_setting("--concurrency-per-host", help="Requests to one host at once, at most."),
+    common.gate_setting("--concurrency", help="Requests at once, over all hosts."),
+    common.gate_setting("--robots-concurrency", help="Requests for robots.txt at once, over all hosts."),
+    click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default."),
+    common.gate_setting("--max-delay", help="Refuse sites that ask for more seconds."),
+    common.gate_setting("--max-block", help="The longest Retry-After to wait out, in seconds."),
+    common.gate_setting("--give-up-after", help="Seconds to wait for a host that cannot be reached."),
+    common.gate_setting("--latency-factor", help="A delay of so many times the response time, at least."),
+    common.gate_setting("--obey-crawl-delay/--ignore-crawl-delay", help="Whether Crawl-delay counts."),
+    common.gate_setting(
+        "--obey-rate-limit-fields/--ignore-rate-limit-fields", help="Whether RateLimit counts."
+    ),
+    common.gate_setting("--adaptive/--not-adaptive", help="Whether 429 and 503 teach a delay."),
+    common.gate_setting("--obey-visit-time/--ignore-visit-time", help="Whether Visit-time counts."),
+    common.gate_setting("--max-hosts", help="Hosts that are kept in memory."),
+    common.gate_setting("--max-bytes", help="The longest body to read."),
+)
+
+
 @click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")
 @common.url_options
 @click.option(
@@ -223,20 +270,21 @@ def _rate(text: str) -> tuple[int, float]:
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@common.gate_setting("--delay", help="Seconds between requests to a host, at least.")
-@click.option(
-    "--rate",
-    metavar="N/SECONDS",
-    type=_rate,
-    help="At most N requests to a host in so many seconds, such as 600/3600.",
-)
-@common.gate_setting("--concurrency-per-host", help="Requests to one host at once, at most.")
-@common.gate_setting("--concurrency", help="Requests at once, over all hosts.")
-@click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@common.gate_setting("--max-delay", help="Refuse sites that ask for more seconds.")
-@common.gate_setting("--max-block", help="The longest Retry-After to wait out, in seconds.")
-@common.gate_setting("--max-bytes", help="The longest body to read.")
+@_pace_options
 @common.setting("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
+@common.setting(
+    *("--retries", "retries"),
+    default=0,
+    type=click.IntRange(0),
+    help="How often to repeat a request that got no answer, or a 429, 502, 503 or 504.",
+)
+@click.option(
+    *("--header", "page_headers"),
+    metavar="NAME:VALUE",
+    type=_header,
+    multiple=True,
+    help="Send a header with each request for a page. May be repeated.",
+)
 @signing.sign_options
 @common.flag(
     "--preferences",
@@ -278,6 +326,8 @@ async def fetch(
     warc_path: Path | None,
     concurrency_per_host: int,
     timeout: float,
+    retries: int,
+    page_headers: tuple[str, ...],
     has_preferences: bool,
     dashboard_at: tuple[str, int] | None,
     dashboard_token: str | None,
@@ -312,6 +362,11 @@ async def fetch(
         earlier = Earlier()
         if resume:
             earlier.read(Path(target))
+    pairs = (text.partition(":") for text in page_headers)
+    headers = CIMultiDict((name, value.strip()) for name, _, value in pairs)
+    if warc_path is not None:
+        # The file has bodies as the server sends them, so they are asked for without a Content-Encoding.
+        headers["Accept-Encoding"] = "identity"
     crawl = Crawl(
         earlier=earlier,
         seen=None if repeat else lists.Digests(),
@@ -319,6 +374,8 @@ async def fetch(
         has_headers=has_headers,
         has_preferences=has_preferences,
         timeout=timeout,
+        retries=retries,
+        headers=headers,
         per_host=concurrency_per_host,
     )
     is_quiet = common.verbosity() < 0
