@@ -149,3 +149,34 @@ def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
     )
     assert rows[0]["preference_statements"][0]["line"] == 3
     assert "preference_ai_train" not in rows[1]
+
+
+@pytest.mark.parametrize("where", ["file", "site"])
+def test_what_is_reserved_for_a_purpose_is_disallowed(site: LocalSite, tmp_path: Path, where: str) -> None:
+    """With the line that says so, of a file as of a site; a purpose that nothing disallows changes no answer."""
+    lines = (
+        "Content-Signal: ai-input=no",
+        "User-agent: *",
+        "Allow: /",
+        "Content-Usage: train-ai=n, search=y",
+    )
+    path = tmp_path / "robots.txt"
+    site.robots = "\n".join(lines)
+    path.write_text(site.robots)
+    check = ("check", "--robots", str(path), "/a") if where == "file" else (*ONLINE, f"{site.base}/a")
+
+    ended = run(*check, "--purpose", "ai_train", "--purpose", "search", "--purpose", "ai_input")
+    (row,) = run(*check, "--json", "--purpose", "ai_train", "--purpose", "search").rows
+    others = run(*check, "--purpose", "search", "--purpose", "tdm")
+
+    assert (ended.status, others.status, run(*check).status) == (1, 0, 0)
+    shown = ended.out.splitlines()
+    assert f"  >     4  {lines[3]}" in shown or f"  >     1  {lines[0]}" in shown
+    assert f"  ai_train: disallowed by robots.txt line 4: {lines[3]}" in shown
+    assert f"  search: allowed by robots.txt line 4: {lines[3]}" in shown
+    assert any(line.startswith(f"  ai_input: disallowed by robots.txt line 1: {lines[0]}") for line in shown)
+    assert (row["answer"], row["line"], row["rule"]) == ("disallowed", 4, lines[3])
+    assert (row["reason"], row["reserved"]) == (
+        "robots.txt disallows a purpose that we declare",
+        ["ai_train"],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,7 +12,8 @@ import click
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
 from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
-from robotgate.preferences import Preferences, Purpose, Standard, Statement
+from robotgate.preferences import Preference, Preferences, Purpose, Standard, Statement
+from robotgate.preferences.robots import StatementRule
 from robotgate.preferences.values import structured_fields
 from robotgate.rules.grammar import readable
 
@@ -58,6 +59,7 @@ class Checked:
 @common.flag(
     "--preferences", "has_preferences", help="Also show what robots.txt says about the use of pages."
 )
+@common.purpose_option
 @common.gate_options("Not needed with --robots.")
 @common.store_options
 async def check(
@@ -67,35 +69,37 @@ async def check(
     as_json: bool,
     robots: BinaryIO | None,
     has_preferences: bool,
+    purposes: tuple[str, ...],
     **_: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
     A robots.txt is fetched once and stored until it expires: see `robotgate cache`. With --robots, a URL may also be a
-    path that begins with /. In a file of -i, blank lines and lines that begin with # are skipped.
+    path that begins with /. In a file of -i, blank lines and lines that begin with # are skipped. With --purpose, a URL
+    is disallowed too if robots.txt disallows what you do with it.
 
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
-    check_given(urls, source, has_preferences=has_preferences)
+    check_given(urls, source, has_preferences=has_preferences or bool(purposes))
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
     name = common.crawler_name()
     listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
-        results = [_check_offline(body, url, name) for url in listed]
+        results = [_check_offline(body, url, name, purposes) for url in listed]
     else:
         async with common.opened_gate(common.store_of_options()) as gate:
             results = await _check_online(gate, listed)
     screen = output.Screen()
     for number, result in enumerate(results):
         if as_json:
-            output.row(row(result, has_preferences=has_preferences))
+            output.row(row(result, has_preferences=has_preferences, purposes=purposes))
             continue
         if number:
             screen.print()
-        show(screen, result, name, has_preferences=has_preferences)
+        show(screen, result, name, has_preferences=has_preferences, purposes=purposes)
     return max((result.exit for result in results), default=0)
 
 
@@ -118,7 +122,7 @@ def verdict_columns(verdict: Verdict | None) -> dict[str, object]:
     }
 
 
-def row(result: Checked, *, has_preferences: bool = False) -> dict[str, object]:
+def row(result: Checked, *, has_preferences: bool = False, purposes: Iterable[str] = ()) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
     verdict = result.verdict
     cause = result.problem if verdict is None else verdict.cause
@@ -129,16 +133,32 @@ def row(result: Checked, *, has_preferences: bool = False) -> dict[str, object]:
         **verdict_columns(verdict),
         "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
         **output.attributes(verdict, "status", "fetched_at", "stale", "crawl_delay", "retry_after"),
+        **({"reserved": [purpose for purpose, _ in _reserved(verdict, purposes)]} if purposes else {}),
         **({} if verdict is None or not has_preferences else preference_columns(verdict.preferences)),
     }
 
 
-def _check_offline(body: bytes, url: str, token: str) -> Checked:
+def _reserved(verdict: Verdict | None, purposes: Iterable[str]) -> Iterator[tuple[str, Statement]]:
+    """The purposes that robots.txt disallows, each with the first statement that does."""
+    if verdict is not None:
+        known = verdict.preferences
+        for purpose in purposes:
+            if known.preference(purpose) is Preference.DISALLOWED:
+                yield purpose, known.deciding(purpose)[0]
+
+
+def _check_offline(body: bytes, url: str, token: str, purposes: Iterable[str]) -> Checked:
     try:
         check_url(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
-        return Checked(url=url, verdict=robots.verdict(url, token), body=body)
+        verdict = robots.verdict(url, token)
+        for _, statement in _reserved(verdict, purposes):
+            # As a gate says it.
+            rule, reason = StatementRule.of(statement), Reason.DISALLOWED_BY_PREFERENCE
+            if verdict.allowed:
+                verdict = replace(verdict, allowed=False, reason=reason, rule=rule, opposing=verdict.rule)
+        return Checked(url=url, verdict=verdict, body=body)
     except InvalidURLError as error:
         return Checked(url=shown(url), problem=error.problem)
 
@@ -162,7 +182,14 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def show(screen: output.Screen, result: Checked, token: str, *, has_preferences: bool = False) -> None:
+def show(
+    screen: output.Screen,
+    result: Checked,
+    token: str,
+    *,
+    has_preferences: bool = False,
+    purposes: Iterable[str] = (),
+) -> None:
     """Print the result for one URL, with the lines of robots.txt around the one that decides."""
     word, colour = _ANSWERS[result.exit]
     screen.paragraph((word, f"bold {colour}"), f"  {result.url}", indent=4)
@@ -175,7 +202,8 @@ def show(screen: output.Screen, result: Checked, token: str, *, has_preferences:
         screen.paragraph((f"  {remark}", "dim"), indent=4)
     for parts in _excerpt(result.body, verdict, token):
         screen.excerpt(*parts)
-    for line in _preference_lines(verdict.preferences) if has_preferences else ():
+    known = verdict.preferences if has_preferences or purposes else Preferences()
+    for line in _preference_lines(known) if has_preferences else _purpose_lines(known, purposes):
         screen.paragraph(f"  {line}", indent=4)
 
 
@@ -231,8 +259,10 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
     """The number of the User-agent line by which the group of the deciding rule is ours."""
-    groups = RobotsTxt.parse(body).groups
-    group = next(each for each in groups if any(rule.line == deciding for rule in each.rules))
+    above = [group for group in RobotsTxt.parse(body).groups if group.line < deciding]
+    if not above:
+        return deciding
+    group = above[-1]
     name = token if group.names(token) else "*"
     for number in range(group.line, deciding):
         if any(each.names(name) for each in RobotsTxt.parse(lines[number - 1]).groups):
@@ -240,12 +270,17 @@ def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> i
     return group.line
 
 
-def _preference_lines(preferences: Preferences) -> Iterator[str]:
-    """What is known for each purpose, the statements it comes from, licences, policies and problems."""
-    for purpose in Purpose:
+def _purpose_lines(preferences: Preferences, purposes: Iterable[str]) -> Iterator[str]:
+    """What is known for each purpose."""
+    for purpose in purposes:
         if deciding := preferences.deciding(purpose):
             more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
             yield f"{purpose}: {preferences.preference(purpose).value} by {deciding[0]}{more}"
+
+
+def _preference_lines(preferences: Preferences) -> Iterator[str]:
+    """What is known for each purpose, the statements it comes from, licences, policies and problems."""
+    yield from _purpose_lines(preferences, Purpose)
     yield f"unknown: {', '.join(purpose for purpose in Purpose if not preferences.deciding(purpose))}"
     priced = {each.reference for each in preferences.statements if each.standard is Standard.RSL}
     for url in preferences.licenses[:MAX_SHOWN]:

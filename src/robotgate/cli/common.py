@@ -24,6 +24,7 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.gate_options import GATE_OPTIONS, open_store
 from robotgate.rules.grammar import product_token
+from robotgate.statements import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -166,6 +167,12 @@ policy_option: Final = setting(
     default=StatusPolicy.DEFAULT.value,
     callback=lambda _ctx, _param, value: StatusPolicy(value),
     help="What a robots.txt that cannot be read means for its site.",
+)
+purpose_option: Final = click.option(
+    *("--purpose", "purposes"),
+    type=click.Choice(list(map(str, Purpose))),
+    multiple=True,
+    help="What you do with pages: those for which the site disallows it are refused. May be repeated.",
 )
 store_option: Final = click.option(
     *("--store", "store_path"),

@@ -23,7 +23,6 @@ from robotgate import Origin, Response, RobotGate, Verdict, __version__, errors
 from robotgate.cli import check, common, files, lists, output, signing
 from robotgate.cli.lists import Earlier, Outcome
 from robotgate.cli.progress import Progress
-from robotgate.preferences import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -291,13 +290,7 @@ _pace_options = common.all_of(
     "has_preferences",
     help="Add what the site says about the use of each page to what is kept of it.",
 )
-@click.option(
-    "--purpose",
-    "purposes",
-    type=click.Choice(list(map(str, Purpose))),
-    multiple=True,
-    help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
-)
+@common.purpose_option
 @common.flag("--tdmrep", help="Request the tdmrep.json of each site, for tdm.")
 @common.address_option(
     "--dashboard",

@@ -180,6 +180,12 @@ class StatementRule(Rule):
     statement: str = ""
     """The line as written."""
 
+    @classmethod
+    def of(cls, statement: Statement) -> StatementRule:
+        """The rule of a statement in robots.txt."""
+        text = f"{statement.field}: {statement.words}"
+        return cls(RuleKind.DISALLOW, "", statement.line or 0, text)
+
     def __str__(self) -> str:
         return self.statement
 
@@ -212,7 +218,7 @@ class PurposeRules(Rules):
         refusing = self._refusing_at(target)
         if not decision.allowed or refusing is None:
             return decision
-        rule = StatementRule(RuleKind.DISALLOW, "", refusing.line or 0, f"{refusing.field}: {refusing.words}")
+        rule = StatementRule.of(refusing)
         return Decision(False, Reason.DISALLOWED_BY_PREFERENCE, rule, decision.rule)
 
     @property
