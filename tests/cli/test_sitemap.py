@@ -73,7 +73,7 @@ def test_a_site_without_sitemaps_is_told_of(site: LocalSite) -> None:
     assert all(reason in line for reason, line in zip(reasons, ended.err.splitlines(), strict=True)), (
         ended.err
     )
-    assert (nothing.status, nothing.err) == (1, f"{site.base}: no sitemaps, or empty ones\n")
+    assert (nothing.status, nothing.err) == (1, f"{site.base}/robots.txt: it names no sitemap\n")
 
 
 async def test_a_reader_may_take_its_time(program: Program, site: LocalSite, tmp_path: Path) -> None:

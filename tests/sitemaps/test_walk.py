@@ -289,11 +289,12 @@ async def test_sitemap_line_that_is_no_url_is_a_fault(web: Web, gate: RobotGate)
     assert f"{len(odd)} " in fault.cause
 
 
-async def test_site_without_sitemaps_has_no_urls(web: Web, gate: RobotGate) -> None:
-    """Nor a fault: no robots.txt, or one that names none."""
-    assert await walk(gate) == ([], [])
+async def test_site_that_names_no_sitemap_says_so(web: Web, gate: RobotGate) -> None:
+    """Without a robots.txt, and by one that has no Sitemap line."""
     web.serve(f"{OTHER}/robots.txt", "User-agent: *")
-    assert await walk(gate, OTHER) == ([], [])
+    for site in (SITE, OTHER):
+        urls, (fault,) = await walk(gate, site)
+        assert (urls, str(fault)) == ([], f"{site}/robots.txt: it names no sitemap")
 
 
 async def test_unreadable_robots_txt_is_a_fault(web: Web, gate: RobotGate) -> None:

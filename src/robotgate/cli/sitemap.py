@@ -74,7 +74,7 @@ async def sitemap(
             except (InvalidURLError, HostUnavailableError) as error:
                 tell(f"{shown(url)}: {output.problem_of(error)}")
             if is_empty and faults == faults_before:
-                tell(f"{url}: no sitemaps, or empty ones")
+                tell(f"{url}: its sitemaps are empty")
     return 1 if faults else 0
 
 

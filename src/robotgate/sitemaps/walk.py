@@ -33,7 +33,7 @@ MAX_INDEX_DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SitemapFault:
-    """A sitemap that could not be read, or not to its end."""
+    """A sitemap that could not be read, or not to its end; or a robots.txt that names none."""
 
     url: str
     """Of the sitemap, or of the robots.txt that should name some."""
@@ -73,7 +73,10 @@ class SitemapWalk:
         robots_url = record.origin.robots_url
         if record.failures and record.fetched_at is None:
             self._tell(robots_url, record.cause or "it cannot be read")
-        self._add(RobotsTxt.parse(record.body).sitemaps, robots_url)
+        elif not (named := RobotsTxt.parse(record.body).sitemaps):
+            self._tell(robots_url, "it names no sitemap")
+        else:
+            self._add(named, robots_url)
         async for entry in self._entries():
             yield entry
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from aioresponses import aioresponses
+try:
+    import pytest
+    from aioresponses import aioresponses
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{__name__} needs {error.name}: pip install pytest aioresponses") from error
 
 from robotgate.testing import MockedResponse
 
