@@ -132,7 +132,9 @@ class AiohttpFetcher:
         except Exception as error:
             # Proxy libraries raise any kind.
             through, connector = proxy_of(anonymous.route), self.session.connector
-            fault = None if has_begun else fault_of_error(error, host=host, proxy=through, connector=connector)
+            fault = (
+                None if has_begun else fault_of_error(error, host=host, proxy=through, connector=connector)
+            )
             if fault is None and not isinstance(error, aiohttp.ClientError | OSError | ValueError):
                 raise
             # A host that has begun to answer can be reached, however the rest goes.
