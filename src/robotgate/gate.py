@@ -356,8 +356,8 @@ class RobotGate:
             is_sitemap: `url` itself is a sitemap or an index, and robots.txt need not name it.
             priority, max_wait: as `turn`, for each file.
             max_sitemaps: files that are fetched at most, those that cannot be read included.
-            on_fault: called with each `SitemapFault`: a robots.txt that names no sitemap, a file that is refused, cannot
-                be fetched or is broken, and how many of its entries are damaged. The entries that can be read are
+            on_fault: called with each `SitemapFault`: a robots.txt that names no sitemap, a file that is refused or
+                broken or cannot be fetched, and how many of its entries are damaged. The entries that can be read are
                 yielded. By default it is logged.
 
         Raises (of the loop):
