@@ -54,6 +54,10 @@ OTEL_METRICS: Final = "with `opentelemetry`, metrics"
 OTEL_FEW: Final = "with `opentelemetry`, 1 trace of 100 kept"
 OTEL_ALL: Final = "with `opentelemetry`, all traces kept"
 DOORS: Final = (FETCH, MIDDLEWARE)
+HOST_NAME: Final = "host{}.site.example".format
+"""A host as all clients but Crawlee know it."""
+OWN_HOST_NAME: Final = f"{OWN}{{}}.site.example".format
+"""A host that has rules of its own."""
 SLOW: Final = (SCRAPY, CRAWLEE, CRAWLEE_GATED, OTEL_FEW, OTEL_ALL)
 OF_SCRAPY: Final = {
     "ROBOTSTXT_OBEY": True,
@@ -98,16 +102,6 @@ class Shape:
         return f", {self.hosts:,} x {self.pages}"
 
 
-def host_name(number: int) -> str:
-    """A host as all clients but Crawlee know it."""
-    return f"host{number}.site.example"
-
-
-def own_host_name(number: int) -> str:
-    """A host that has rules of its own."""
-    return f"{OWN}{number}.site.example"
-
-
 def address(number: int) -> str:
     """A host as Crawlee knows it."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
@@ -134,16 +128,16 @@ def clients() -> dict[str, Client]:
         OTEL_ALL: partial(_observed.by_opentelemetry, kept=1.0),
     }
     every: dict[str, Client] = {
-        name: (partial(ours.measured, crawl, tasks=TASKS), own_host_name if name == FETCH_OWN else host_name)
+        name: (partial(ours.measured, crawl, tasks=TASKS), OWN_HOST_NAME if name == FETCH_OWN else HOST_NAME)
         for name, crawl in crawls.items()
     }
     if found("scrapy"):
-        every[SCRAPY] = partial(imported, "_scrapy", settings=OF_SCRAPY), host_name
+        every[SCRAPY] = partial(imported, "_scrapy", settings=OF_SCRAPY), HOST_NAME
     if found("crawlee"):
         # Elsewhere than on Linux, 127.0.0.1 is all there is of the loopback network.
         if sys.platform.startswith("linux"):
             every[CRAWLEE] = partial(imported, "_crawlee", tasks=TASKS, is_gated=False), address
-        every[CRAWLEE_GATED] = partial(imported, "_crawlee", tasks=TASKS, is_gated=True), host_name
+        every[CRAWLEE_GATED] = partial(imported, "_crawlee", tasks=TASKS, is_gated=True), HOST_NAME
     return every
 
 

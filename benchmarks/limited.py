@@ -39,9 +39,8 @@ from benchmarks.limits_model import AtOnce, Bucket, Halved, Sliding, Window
 from robotgate import HostOverride, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from multiprocessing.process import BaseProcess
 
     from tests.limiting_servers import LimitingServer
 
@@ -106,10 +105,7 @@ HOSTS: Final = {
         "HAProxy, 20 in 10 s, 429 alone", Hidden(Sliding(20, 10)), 0.75, 3, real=(HAPROXY, haproxy)
     ),
     AT_ONCE: Host(
-        "2 at once, 503 alone",
-        Hidden(AtOnce(2, 0.1), b"503 Service Unavailable", response=0.1),
-        0.75,
-        3,
+        "2 at once, 503 alone", Hidden(AtOnce(2, 0.1), b"503 Service Unavailable", response=0.1), 0.75, 3
     ),
     "halved": Host("2.5 a second, 30 s after it was 5", Hidden(Halved(5, 2)), 0.7, 5, since=75, until=90),
     "doubled": Host("5 a second, 30 s after it was 2.5", Hidden(Halved(5, 2)), 0.7, 5, since=120),
@@ -235,14 +231,16 @@ def crawled(clients: Sequence[str], names: Sequence[str], seconds: float) -> dic
             work.start()
             opened.callback(work.kill)
         visits: list[Visit] = []
-        while len({keys[visit.host][0] for visit in visits}) < len(clients) and not any(ended(works)):
+        while len({keys[visit.host][0] for visit in visits}) < len(clients) and all(
+            work.is_alive() for work in works
+        ):
             time.sleep(0.1)
             visits += site.visits()
         for left in range(round(seconds), 0, -SAID):
             say(f"{left} s more, of {', '.join(clients)} at {len(names)} hosts each")
             time.sleep(min(left, SAID))
         stopped_at, epoch = time.monotonic(), time.time() - time.monotonic()
-        if any(ended(works)):
+        if not all(work.is_alive() for work in works):
             raise RuntimeError("a client ended by itself")
         visits += site.visits()
         for visit in sorted(visits, key=lambda visit: visit.came_at):
@@ -255,11 +253,6 @@ def crawled(clients: Sequence[str], names: Sequence[str], seconds: float) -> dic
         for key, each in answers.items()
         if each
     }
-
-
-def ended(processes: Iterable[BaseProcess]) -> list[bool]:
-    """Which of them have."""
-    return [process.exitcode is not None for process in processes]
 
 
 def counted(host: Host, seen: Seen, scale: float) -> tuple[float, float]:

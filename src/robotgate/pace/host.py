@@ -208,8 +208,6 @@ class Host(HostPlaces):
     """No request starts earlier, whatever the delay is now."""
     blocked_at: float = 0.0
     blocked_until_at: float = 0.0
-    paused_at: float = 0.0
-    """When the block before that began, where it was blocked again at its end; else the same."""
     failures: int = 0
     visits: int = 0
     bytes_read: int = 0
@@ -504,9 +502,8 @@ class Host(HostPlaces):
         elif heard.pause:
             self.blocked_at = max(self.blocked_at, now)
             self.blocked_until_at = max(self.blocked_until_at, now + heard.pause)
-        elif is_good and not (self.failures and turn.began_at <= self.paused_at):
-            # One that was sent before the block was known says nothing of the pause. Of several blocks in a row, one
-            # that was sent before the last, and is answered after it, says that the pause before was long enough.
+        elif is_good and not (self.failures and turn.began_at <= self.blocked_at):
+            # One that was sent before the block was known says nothing of the pause.
             if self.is_adaptive and (self.learner is not None or self.learned_delay):
                 # How often it told us off in a row is the learner's now.
                 self.failures = 0
@@ -582,7 +579,6 @@ class Host(HostPlaces):
                 self.blocked_until_at = max(self.blocked_until_at, now + min(asked, MAX_PAUSE))
             return
         self.failures = 1 if is_forgiven(self.blocked_until_at, now) else self.failures + 1
-        self.paused_at = told_at if self.failures > 1 else now
         repeated = (
             min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK) if self.failures > 1 else 0.0
         )
