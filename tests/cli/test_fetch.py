@@ -244,6 +244,9 @@ def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) ->
     impatient = (*FETCH[:-1], "30", "--max-wait", "0", "-o", str(rows), "--resume")
     too_soon = run(*impatient, f"{site.base}/a", f"{site.base}/b")
     assert (big.status, late.status, too_soon.status) == (1, 1, 1)
+    assert f"the body of {site.base}/big is over --max-bytes 3" in {
+        row["message"] for row in map(json.loads, rows.read_text().splitlines()) if "message" in row
+    }
     site.answers_hang = True
     urls = (*(f"{site.base}/{path}" for path in ("big", "private/x", "hang", "a", "b")), "nonsense")
 

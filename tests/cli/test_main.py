@@ -26,8 +26,13 @@ def test_without_the_extra_it_says_what_to_install(
     [
         (("fetch", "--contact", CONTACT), "Give URLs"),
         (("fetch", "http://a.example/"), "--contact"),
-        (("fetch", "--contact", "nobody", "http://a.example/"), "contact='nobody'"),
-        (("fetch", "--contact", CONTACT, "--delay", "-1", "http://a.example/"), "delay=-1.0"),
+        (("fetch", "--contact", "nobody", "http://a.example/"), "--contact 'nobody': "),
+        (("fetch", "--contact", CONTACT, "--delay", "-1", "http://a.example/"), "--delay -1.0: "),
+        (
+            ("fetch", "--contact", CONTACT, "--max-delay", "0", "http://a.example/"),
+            "--delay 1.0 is over --max-delay 0.0: ",
+        ),
+        (("fetch", "--contact", CONTACT, "--dashboard", "0.0.0.0:0", "http://a.example/"), "--dashboard: "),
         (("fetch", "--contact", CONTACT, "-i", "/no/such/file"), "does not exist"),
         (("check", "http://a.example/"), "--contact"),
         (("check", "--robots", "/no/such/file", "/"), "No such file"),
@@ -47,7 +52,7 @@ def test_without_the_extra_it_says_what_to_install(
             for command in ("fetch", "check", "lint")
             for store, complaint in (
                 (("--store", "x.db", "--no-store"), "not both"),
-                (("--store", ""), "store=''"),
+                (("--store", ""), "--store '': "),
                 (("--store", "redis://localhost:port"), "port is no number"),
             )
         ),
@@ -60,6 +65,23 @@ def test_wrong_usage_is_explained(arguments: tuple[str, ...], complaint: str) ->
     assert ended.status == 2
     assert ended.err.startswith(f"Usage: robotgate {arguments[0]} ")
     assert complaint in ended.err
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("example.org", "write https://example.org/"),
+        ("localhost:8080/a?b=max_bytes=1", "write https://localhost:8080/a?b=max_bytes=1"),
+        ("index", "not an absolute http or https URL"),
+        ("mailto:bot@example.org", "not an absolute http or https URL"),
+    ],
+)
+def test_a_url_without_its_scheme_is_answered_with_a_hint(url: str, told: str) -> None:
+    """What could be a host is taken for one, but no request is sent to it."""
+    for command in ("fetch", "check", "sitemap", "why"):
+        ended = run(command, *(() if command == "why" else ("--contact", CONTACT)), url)
+        assert ended.status == (2 if command in {"check", "why"} else 1)
+        assert told in ended.out + ended.err
 
 
 @pytest.mark.parametrize("command", [("check",), ("lint",), ("fetch", "-q"), ("cache", "refresh")])

@@ -52,7 +52,8 @@ def test_keygen_writes_a_private_file_and_prints_what_is_public(tmp_path: Path) 
     """The thumbprint, then the directory; a second run changes nothing."""
     file = tmp_path / "key.pem"
     made = run("keygen", str(file))
-    thumbprint, directory = made.out.splitlines()
+    (name, thumbprint), (other, directory) = (line.split(": ", 1) for line in made.out.splitlines())
+    assert (name, other) == ("thumbprint", "directory")
     key = SigningKey.from_pem(file)
     assert (made.status, thumbprint, json.loads(directory)) == (0, key.thumbprint, {"keys": [key.jwk]})
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -139,7 +140,7 @@ def test_fetch_signs(site: LocalSite, key_file: str) -> None:
         ("directory", (), "--serve or --write"),
         ("directory", ("--serve", "127.0.0.1:0", "--write", "www"), "--serve or --write"),
         ("directory", ("--write", "www"), "--agent-url"),
-        ("directory", ("--write", "www", "--agent-url", "bot.example"), "agent_url='bot.example'"),
+        ("directory", ("--write", "www", "--agent-url", "bot.example"), "--agent-url 'bot.example'"),
         ("directory", ("--serve", "127.0.0.1:99999", "--agent-url", BOT), "--serve"),
         ("directory", ("--write", "/dev/null/www", "--agent-url", BOT), "cannot write"),
     ],

@@ -81,13 +81,22 @@ def test_answer_names_what_decides(path: Path, body: bytes | None, options: list
 
 
 def test_rows_tell_of_single_requests(path: Path, tmp_path: Path) -> None:
-    """Those to the host are counted; those to the URL have their times; lines that are no rows are told of."""
+    """Those to the host are counted, apart from what was refused, which was not requested, and has its time.
+
+    Lines that are no rows are told of.
+    """
     rows = tmp_path / "rows.jsonl"
     refused = {"outcome": "blocked", "ended_at": 100.0, "reason": "disallowed by a rule", "line": 2}
     lines = [
-        {"url": URL, **refused, "rule": "Disallow: /private"},
+        {"url": URL, **refused, "final_url": URL, "rule": "Disallow: /private"},
         {"url": "https://a.example/1", "outcome": "fetched", "status": 200, "sent_at": 86_400.0},
-        {"url": "http://A.example:80/", "outcome": "fetched", "status": 404, "sent_at": 200.0},
+        # Redirected to what is blocked.
+        {
+            "url": "http://A.example:80/",
+            **refused,
+            "ended_at": 200.0,
+            "final_url": "http://a.example/private",
+        },
         {"url": "https://b.example/", "outcome": "fetched", "sent_at": 1.0},
     ]
     rows.write_text("\n".join([*map(json.dumps, lines), "no row", "[1]", '{"url": 1}', "[" * 10_000, ""]))
@@ -98,10 +107,10 @@ def test_rows_tell_of_single_requests(path: Path, tmp_path: Path) -> None:
     assert ended.status == 0
     for told in (
         "its robots.txt is not stored",
-        "2 fetched, 1 blocked",
-        "from 1970-01-01 00:01:40 UTC to 1970-01-02 00:00:00 UTC",
+        "  1 fetched, 1 blocked\n  not requested: 1 blocked\n",
+        "from 1970-01-01 00:03:20 UTC to 1970-01-02 00:00:00 UTC",
         "4 lines could not be read",
-        "1 request for this URL",
+        "0 requests for this URL",
         "1970-01-01 00:01:40 UTC  blocked: disallowed by a rule, line 2: Disallow: /private",
     ):
         assert told in ended.out, told

@@ -18,7 +18,7 @@ from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
 from robotgate.cli import config
-from robotgate.cli.output import logged
+from robotgate.cli.output import in_plain_words, logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
@@ -82,7 +82,7 @@ class Command(click.Command):
             with logged(verbosity()):
                 raise SystemExit(ctx.invoke(asyncio.run, super().invoke(ctx)))
         except OptionError as error:
-            raise click.UsageError(str(error), ctx) from error
+            raise click.UsageError(in_plain_words(str(error)), ctx) from error
         except (StoreError, ModuleNotFoundError) as error:
             # What an extra would install says so in its message.
             raise CommandError(str(error)) from error

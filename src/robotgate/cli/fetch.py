@@ -129,7 +129,7 @@ class Crawl:
             row = await self._fetch(gate, url)
             self._write(row | {"attempt": attempt})
         self.progress.finish(host, Outcome(str(row["outcome"])))
-        if host not in self.progress.waiting:
+        if host not in self.progress.left:
             del self._hosts[host]
         self._room.release()
 
@@ -211,7 +211,7 @@ def _row(url: str, outcome: Outcome, **columns: object) -> Row:
 def _rate(text: str) -> tuple[int, float]:
     """Read ``600/3600``: so many requests in so many seconds."""
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", text)
-    if found is None:
+    if found is None or not (int(found[1]) and float(found[2])):
         raise click.BadParameter("give requests/seconds, such as 600/3600")
     return int(found[1]), float(found[2])
 
@@ -383,11 +383,16 @@ async def fetch(
                 from robotgate.dashboard import serve  # noqa: PLC0415
 
                 page = serve(gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls)
-                with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
-                    output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")
+                try:
+                    with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
+                        output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")
+                except errors.OptionError as error:
+                    # Of its address.
+                    problem = str(error).partition(": ")[2]
+                    raise click.UsageError(f"--dashboard: {problem}") from error
             await crawl.run(gate, lists.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
-        left = output.counted(crawl.progress.waiting.total(), "URL")
+        left = output.counted(crawl.progress.left.total(), "URL")
         rest = "" if crawl.is_read else " and what was left to read"
         output.to_stderr(f"interrupted: {crawl.progress.summary()}; {left}{rest} not done")
         raise

@@ -31,6 +31,8 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Its byte order marks."""
 _UNREADABLE: Final = re.compile("[\0\ufffd\ud800-\udfff]")
 """What a URL has that was read in another encoding than its own, or was saved by a program that could not read it."""
+_WITHOUT_SCHEME: Final = re.compile(r"(?:(?:[\w-]+\.)+[\w-]+|localhost)(?::[0-9]+)?([/?#].*)?")
+"""A host with a dot in its name, and whatever follows it."""
 _NOT_UTF_8: Final = (
     "its encoding is not UTF-8: save the list in UTF-8 (as by iconv -f WINDOWS-1252 -t UTF-8), or in UTF-16 with a byte"
     " order mark"
@@ -101,7 +103,9 @@ async def read_urls(given: Iterable[str], source: str | None) -> AsyncIterator[s
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that is longer than `MAX_URL_BYTES`, so that it may also be cut off, or in another encoding.
+    """Refuse a URL that is longer than `MAX_URL_BYTES`, so that it may also be cut off, or is in another encoding.
+
+    One without its scheme is refused with a hint.
 
     Raises:
         InvalidURLError: it is.
@@ -110,6 +114,8 @@ def check_url(url: str) -> None:
         raise InvalidURLError(url[:MAX_URL_BYTES], f"the URL is longer than {MAX_URL_BYTES} bytes")
     if _UNREADABLE.search(url):
         raise InvalidURLError(url, _NOT_UTF_8)
+    if found := _WITHOUT_SCHEME.fullmatch(url):
+        raise InvalidURLError(url, f"it has no scheme: write https://{url}{'' if found[1] else '/'}")
 
 
 def shown(url: str) -> str:

@@ -259,11 +259,30 @@ def counted(count: int, word: str) -> str:
 
 
 def in_plain_words(text: str) -> str:
-    """Return a message of the library for the command line: its option in place of the library's, no class names."""
-    text = text.replace("allow_private_addresses=True", "--allow-private-addresses")
+    """Return a message of the library for the command line: with options as they are typed, and no class names."""
+    text = _with_options_as_typed(text)
     text = _CONNECTING.sub(r"cannot connect to \1: \2", text)
     text = _STATUS.sub(r"\3 answered \1 \2", text)
     return _CLASS_NAME.sub("", text)
+
+
+def _with_options_as_typed(text: str) -> str:
+    """Replace ``delay=5`` by ``--delay 5``, and other names that only an option can have."""
+    ctx = click.get_current_context(silent=True)
+    typed: dict[str, str] = {}
+    for option in () if ctx is None else ctx.command.params:
+        if isinstance(option, click.Option):
+            names = option.name or "", option.opts[-1].lstrip("-").replace("-", "_")
+            typed |= dict.fromkeys(names, option.opts[-1])
+    if not typed:
+        return text
+    distinct = "|".join(name for name in typed if "_" in name)
+    pattern = rf"(?<![^\s(])(?:({'|'.join(typed)})=(True\b)?|({distinct})(?![^\s,;.:)]))"
+    return re.sub(
+        pattern,
+        lambda found: typed[found[1] or found[3]] + (" " if found[1] and not found[2] else ""),
+        text,
+    )
 
 
 def problem_of(error: RobotGateError) -> str:

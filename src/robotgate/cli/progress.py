@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from robotgate import RobotGate
 
-LIVE_PERIOD: Final = 0.125
-"""Seconds between two updates on a terminal."""
+LIVE_PERIOD: Final = 0.25
+"""Seconds between two updates on a terminal. Each counts all hosts in memory: 25 ms for 100,000."""
 PLAIN_PERIOD: Final = 10.0
 """Seconds between two lines elsewhere."""
 MAX_SLOWEST: Final = 2
@@ -40,7 +40,7 @@ class Progress:
     """The counts of a run."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    waiting: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
     """URLs of each host that were taken and are not done. Hosts without any are removed."""
     repeated: int = 0
     """URLs that came before."""
@@ -50,19 +50,19 @@ class Progress:
     """Those of `skipped` that were neither fetched nor blocked."""
     began_at: float = field(default_factory=time.monotonic)
     _urls: dict[str, str] = field(default_factory=dict)
-    """A URL of each host of `waiting`."""
+    """A URL of each host of `left`."""
 
     def begin(self, host: str, url: str) -> None:
-        """Count a URL as waiting."""
-        self.waiting[host] += 1
+        """Count a URL as taken."""
+        self.left[host] += 1
         self._urls.setdefault(host, url)
 
     def finish(self, host: str, outcome: Outcome) -> None:
-        """Count a waiting URL as done."""
+        """Count a URL that was taken as done."""
         self.outcomes[outcome] += 1
-        self.waiting[host] -= 1
-        if not self.waiting[host]:
-            del self.waiting[host], self._urls[host]
+        self.left[host] -= 1
+        if not self.left[host]:
+            del self.left[host], self._urls[host]
 
     @property
     def failed(self) -> int:
@@ -107,16 +107,24 @@ class Progress:
             output.to_stderr(", ".join(text.lstrip() for text in self._status(gate)))
 
     def _status(self, gate: RobotGate) -> Iterator[str]:
-        """The counts, what waits, and the hosts with the most URLs left: when each may be visited next."""
+        """The counts, what is left, and the hosts with the most URLs left: when each may be visited next.
+
+        Turns that wait, and requests under way, are those of the dashboard.
+        """
         elapsed = time.monotonic() - self.began_at
-        yield f"{elapsed:6.1f} s  {self._counts()}, {self.outcomes.total() / max(elapsed, 1):.1f}/s"
-        yield f"{self.waiting.total():,} waiting on {output.counted(len(self.waiting), 'host')}"
-        for host, count in self.waiting.most_common(MAX_SLOWEST):
-            left = 0.0
+        rate = self.outcomes[Outcome.FETCHED] / max(elapsed, 1)
+        yield f"{elapsed:6.1f} s  {self._counts()}; {rate:.1f} fetched/s"
+        left, stats = self.left.total(), gate.stats()
+        yield (
+            f"{left:,} left on {output.counted(len(self.left), 'host')}:"
+            f" {stats.waiting:,} waiting, {stats.open_turns:,} under way"
+        )
+        for host, count in self.left.most_common(MAX_SLOWEST):
+            wait = 0.0
             with suppress(errors.RobotGateError):
-                left = gate.wait_time(self._urls[host])
-            due = "now" if left <= 0 else f"in {output.span(left)}"
-            yield f"{output.shortened(output.printable(host), MAX_HOST)} ({count:,}, next {due})"
+                wait = gate.wait_time(self._urls[host])
+            due = "now" if wait <= 0 else f"in {output.span(wait)}"
+            yield f"{output.shortened(output.printable(host), MAX_HOST)} ({count:,} left, next {due})"
 
     def _counts(self) -> str:
         shown = (outcome for outcome in Outcome if self.outcomes[outcome] or outcome in _ALWAYS_SHOWN)

@@ -73,8 +73,8 @@ async def keygen(*, key_file: Path) -> None:
 
     key = SigningKey.generate()
     key.write(key_file)
-    click.echo(key.thumbprint)
-    click.echo(directory_body([key]))
+    click.echo(f"thumbprint: {key.thumbprint}")
+    click.echo(f"directory: {directory_body([key]).decode()}")
 
 
 @click.command(cls=common.Command, short_help="Publish the directory of keys.")

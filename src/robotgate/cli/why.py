@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from robotgate import InvalidURLError, Origin, RobotsTxt, StatusPolicy
-from robotgate.cli import check, common, output
+from robotgate.cli import check, common, lists, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.lists import Outcome, check_url, row_of
 from robotgate.options import DEFAULTS, HostBlocks, HostOptions
@@ -47,17 +47,23 @@ NOT_KNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One row of ``robotgate fetch``. Values of other types than they should have count as missing."""
+    """One row of ``robotgate fetch``, whether or not a request was sent for it.
+
+    Values of other types than they should have count as missing.
+    """
 
     at: float | None
     """When it was sent, or when the URL was refused; seconds since the epoch."""
     outcome: str
     status: int | None
     reason: str | None
+    was_sent: bool
+    """Whether it was sent, as far as the row tells: it may have redirected to a page that is blocked."""
 
     @classmethod
     def of(cls, row: dict[str, object]) -> Request:
         """Read a row."""
+        end = row.get("final_url")
         times = (row.get("sent_at"), row.get("ended_at"))
         outcome, status, line = row.get("outcome"), row.get("status"), row.get("line")
         reason = row.get("reason") or row.get("message")
@@ -68,6 +74,8 @@ class Request:
             outcome=outcome if isinstance(outcome, str) and outcome in set(Outcome) else "unknown",
             status=status if isinstance(status, int) else None,
             reason=reason if isinstance(reason, str) else None,
+            was_sent=outcome in (Outcome.FETCHED, Outcome.FAILED)
+            or (isinstance(end, str) and lists.key_of(end) != lists.key_of(str(row.get("url")))),
         )
 
     def __str__(self) -> str:
@@ -81,11 +89,13 @@ class Requests:
     """What the rows of runs have of one host, and of one URL."""
 
     outcomes: dict[str, int] = field(default_factory=dict)
-    """Of all requests to the host."""
+    """Of all rows of the host."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """Of the requests that were sent."""
     first_at: float | None = None
     last_at: float | None = None
     of_url: list[Request] = field(default_factory=list)
-    """The last requests to the URL."""
+    """The last rows of the URL."""
     count_of_url: int = 0
     unread: int = 0
     """Lines that are no rows."""
@@ -109,19 +119,22 @@ class Requests:
 
     def _add(self, request: Request, *, is_of_url: bool) -> None:
         self.outcomes[request.outcome] = self.outcomes.get(request.outcome, 0) + 1
-        if (at := request.at) is not None:
-            self.first_at = min(at, self.first_at or at)
-            self.last_at = max(at, self.last_at or at)
+        if request.was_sent:
+            self.sent[request.outcome] = self.sent.get(request.outcome, 0) + 1
+            self.count_of_url += is_of_url
+            if (at := request.at) is not None:
+                self.first_at = min(at, self.first_at or at)
+                self.last_at = max(at, self.last_at or at)
         if is_of_url:
             self.of_url = [*self.of_url[1 - MAX_SHOWN :], request]
-            self.count_of_url += 1
 
     def lines(self) -> Iterator[str]:
         """Yield what a person is shown."""
-        yield (
-            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
-            or "none"
-        )
+        sent = Counter(self.sent)
+        for words, counts in (("", sent), ("not requested: ", Counter(self.outcomes) - sent)):
+            if counts or not words:
+                told = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
+                yield f"{words}{told or 'none'}"
         if self.first_at is not None and self.last_at is not None:
             yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
         if self.unread:
