@@ -8,27 +8,24 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import time
 from contextlib import AsyncExitStack, closing, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import click
 from multidict import CIMultiDict
 
-from robotgate import Origin, Response, RobotGate, Verdict, __version__, errors
+from robotgate import Origin, RobotGate, __version__, errors
 from robotgate.cli import check, common, files, lists, output, signing
-from robotgate.cli.lists import Earlier, Outcome
 from robotgate.cli.progress import Progress
+from robotgate.cli.rows import Earlier, Outcome, Row, fetched, refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
     from typing import IO
-
-Row: TypeAlias = dict[str, object]
 
 MAX_TAKEN: Final = 20_000
 """URLs in memory: enough that a list sorted by host still keeps many hosts busy."""
@@ -160,52 +157,6 @@ class Crawl:
             rows.write(output.json_of(row) + "\n")
             # At once: what is done stays done, however the run ends.
             rows.flush()
-
-
-def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Row:
-    """Return the row of a page that was not fetched."""
-    match error:
-        case errors.DisallowedError():
-            return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
-        case errors.PreferenceError():
-            return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
-        case errors.InvalidURLError():
-            return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
-        case errors.TooSoonError():
-            return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
-        case errors.HostUnavailableError():
-            more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
-            return _row(url, Outcome.UNAVAILABLE) | _verdict_columns(error.verdict) | more
-        case _:
-            message = output.in_plain_words(str(error)) or "no answer in time"
-            return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
-
-
-def _verdict_columns(verdict: Verdict | None) -> Row:
-    return {} if verdict is None else {"final_url": verdict.url, **check.verdict_columns(verdict)}
-
-
-def fetched(url: str, response: Response) -> Row:
-    """Return the row of a page that has been fetched just now."""
-    ended_at, price = time.time(), response.price
-    return _row(
-        url,
-        Outcome.FETCHED,
-        status=response.status,
-        final_url=response.url,
-        bytes=len(response.body),
-        waited=round(response.waited, 3),
-        elapsed=round(response.elapsed, 3),
-        sent_at=round(ended_at - response.elapsed, 3),
-        ended_at=round(ended_at, 3),
-        media_type=files.media_type_of(response),
-        price=None if price is None else asdict(price),
-    )
-
-
-def _row(url: str, outcome: Outcome, **columns: object) -> Row:
-    empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
-    return {"url": url, "outcome": outcome, **empty, "ended_at": round(time.time(), 3), **columns}
 
 
 def _rate(text: str) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from robotgate import errors
 from robotgate.cli import output
-from robotgate.cli.lists import Outcome
+from robotgate.cli.rows import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

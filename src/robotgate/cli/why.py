@@ -18,7 +18,8 @@ import click
 from robotgate import InvalidURLError, Origin, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, lists, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
-from robotgate.cli.lists import Outcome, check_url, row_of
+from robotgate.cli.lists import check_url
+from robotgate.cli.rows import Outcome, row_of
 from robotgate.options import DEFAULTS, HostBlocks, HostOptions
 from robotgate.sites.site import ruling_of
 from robotgate.stores import HostState, OperatorBlock
