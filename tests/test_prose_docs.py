@@ -21,7 +21,8 @@ OF_GATE: Final = re.compile(r"\bgate\.(\w+)")
 OPTION: Final = re.compile(r"^(\w+)=")
 PLACE: Final = re.compile(r"\b(?:pace|rules|sites|stores|web)/\w*")
 PROSE: Final = (
-    "design", "faq", "glossary", "good-citizen", "pace", "blocks", "sending", "spider", "tutorial",
+    "aiohttp", "blocks", "design", "faq", "fetch", "glossary", "good-citizen", "pace", "sending", "spider", "threads",
+    "turn", "tutorial",
 )  # fmt: skip
 
 

@@ -758,7 +758,7 @@ class RobotGate:
     def threadsafe(self) -> ThreadsafeGate:
         """``gate.threadsafe.fetch(url)``, `allowed`, `check` and `turn` as plain calls, for threads without a loop.
 
-        They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/sending.md has an example.
+        They run in the gate's event loop, which has to run meanwhile; the thread waits. docs/threads.md has an example.
         """
         return self._threadsafe
 

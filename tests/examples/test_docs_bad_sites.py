@@ -37,7 +37,7 @@ def program_of(page: str, part: str) -> str:
 @pytest.mark.parametrize(
     ("page", "part", "replaced"),
     [
-        ("sending.md", "gated_session", None),
+        ("aiohttp.md", "gated_session", None),
         ("spider.md", "MAX_PAGES", None),
         ("deploying.md", "SIGTERM", None),
         ("httpx.md", "gated_client", None),
@@ -83,8 +83,8 @@ async def test_crawlee(run: Program, sites: Web, tmp_path: Path) -> None:
     [
         ("tutorial.md", "old-tea", '"http://example.org/old-tea"'),
         ("good-citizen.md", "sitemap_urls", '"https://example.org/coffee"'),
-        ("sending.md", "iter_chunked", None),
-        ("sending.md", "http.client", None),
+        ("fetch.md", "iter_chunked", None),
+        ("turn.md", "http.client", None),
         ("store.md", "Recheck", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a door cannot do, where docs/sending.md says so."""
+"""What a door cannot do, where docs/sending.md and docs/aiohttp.md say so."""
 
 from __future__ import annotations
 
