@@ -4,10 +4,11 @@ The way of one request, from the call down and back up::
 
     gate.fetch                 client/fetch     an attempt; its first turn begins before aiohttp is called
     Turns.make, try_begin      client/turns     from the URL to its site; the site's rules, then its host
+    Turns.begin                client/turns     if it may not begin at once; `judge_and_wait` has the next four steps:
     SiteCache.known            client/cache     if no fresh rules are known: robots.txt, requested once for all tasks
     Rules._allows_units        rules/           whether the rules allow it
     Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
-    Scheduler.wait             pace/scheduler   else in the host's queue
+    Scheduler.wait             pace/scheduler   else in its origin's queue
     GateMiddleware.__call__    client/middleware  sends it in that turn; later hops and attempts take their own
     Turns.end, Host.end        client/turns, pace/host   the body has come: the next request is due after the delay
     Persistence                client/persistence  twice a second, all changes go to the store

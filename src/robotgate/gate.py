@@ -129,7 +129,7 @@ class RobotGate:
             total=StartWindow(quotas) if quotas else None,
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
-            work=StoreWork(is_saved=store is not None),
+            work=StoreWork(has_store=store is not None),
         )
         self._persistence = Persistence(store, scheduler=scheduler, events=events)
         self._cache = SiteCache(

@@ -71,7 +71,7 @@ class Bench:
         robots: int | None = 8,
         total: Rate | None = None,
         max_slots: int | None = None,
-        is_saved: bool = False,
+        has_store: bool = False,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.pages = Permits(concurrency)
@@ -83,7 +83,7 @@ class Bench:
             total=None if total is None else StartWindow([total]),
             max_slots=max_slots,
             events=Events(),
-            work=StoreWork(is_saved=is_saved),
+            work=StoreWork(has_store=has_store),
             loop=loop or asyncio.get_running_loop(),
         )
         self.starts: list[tuple[float, str]] = []

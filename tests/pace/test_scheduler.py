@@ -35,7 +35,7 @@ async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later
 
 async def test_late_turns_hold_back_no_turn_of_another_origin() -> None:
     """When a host is obtained, turns that go first and are late are refused before others are held against them."""
-    bench = Bench(is_saved=True)
+    bench = Bench(has_store=True)
     patient, hasty = bench.origin(lease=NOT_OWNED, delay=5.0), bench.origin(port=8080, delay=5.0)
     tasks = [asyncio.create_task(bench.visit("patient", patient, max_wait=12.0))]
     tasks += [asyncio.create_task(bench.visit("hasty", hasty, max_wait=3.0, priority=1)) for _ in range(4)]

@@ -106,7 +106,7 @@ class Fleet(RuleBasedStateMachine):
         """A crawler asks for a host, and says so."""
         crawler = self._awake(name)
         if crawler is not None and key not in crawler.side.holds:
-            crawler.side.want(key)
+            crawler.side.ask(key)
             if is_said:
                 self._talk(crawler)
 
@@ -115,7 +115,7 @@ class Fleet(RuleBasedStateMachine):
         """A crawler does not wait any more."""
         crawler = self._awake(name)
         if crawler is not None:
-            crawler.side.unwant(key)
+            crawler.side.withdraw(key)
 
     @invariant()
     def visit(self) -> None:
@@ -323,7 +323,7 @@ class Fleet(RuleBasedStateMachine):
                     if key in crawler.wanted:
                         self._leave(crawler, key)
             self.one_valid_grant()
-            if not any(crawler.side.wants for crawler in self.crawlers.values()):
+            if not any(crawler.side.awaited for crawler in self.crawlers.values()):
                 return
         raise AssertionError("somebody is never served")
 
@@ -337,7 +337,7 @@ def test_second_leave_changes_nothing() -> None:
     grants, one, two = Grants("epoch"), SessionSide("one"), SessionSide("two")
     for side in (one, two):
         side.receive(grants.exchange(side.request(now=0.0), now=0.0))
-        side.want(KEY)
+        side.ask(KEY)
         side.receive(grants.exchange(side.request(now=0.0), now=0.0))
     state = HostState(last_visit_at=1.0, next_allowed_at=6.0, visits=1)
     one.leave(KEY, state)

@@ -309,7 +309,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             robots=robots,
             total=total,
             max_slots=max_slots,
-            is_saved=True,
+            has_store=True,
             loop=self.loop,
         )
         self.scheduler = self.bench.scheduler

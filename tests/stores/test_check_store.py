@@ -152,7 +152,7 @@ class Invalid(MemorySession):
         """Every host is given back at once."""
         grant = await super().obtain(key)
         self.side.leave(key, None)
-        self.side.want(key)
+        self.side.ask(key)
         self.send_soon()
         return grant
 

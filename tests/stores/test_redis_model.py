@@ -142,10 +142,10 @@ class Fleet:
         match self.random.choices(range(9), weights=(30, 8, 25, 30, 30, 2, 2, 2, 5))[0]:
             case 0 if key not in one.held:
                 for side in one.sides:
-                    side.want(key)
+                    side.ask(key)
             case 1:
                 for side in one.sides:
-                    side.unwant(key)
+                    side.withdraw(key)
             case 2:
                 self.leave(one)
             case 3:
@@ -247,16 +247,16 @@ def test_the_servers_clock_is_set(server: Medium, seconds: float) -> None:
     owner, other = SessionSide("owner"), SessionSide("other")
     now = START
 
-    owner.want("a.example")
-    other.want("b.example")
+    owner.ask("a.example")
+    other.ask("b.example")
     for side in (owner, other, owner, other):
         talk(server, side, now)
     hold = owner.holds["a.example"]
     other.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 60.0))
-    other.want("a.example")
+    other.ask("a.example")
     talk(server, other, now)
     now += BEAT
-    other.want("b.example")
+    other.ask("b.example")
     told: list[tuple[Item, float]] = []
     for _ in range(8):
         talk(server, owner, now, ahead=seconds)

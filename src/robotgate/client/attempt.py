@@ -100,7 +100,10 @@ class PageRequest:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
+    """One attempt at a page, of those that `retries` allows: its turns, one after the other, within one total timeout.
+
+    Each hop has a turn, and so has each attempt of aiohttp's or of a retry middleware.
+    """
 
     request: PageRequest
     url: URL

@@ -155,9 +155,12 @@ class SiteCache:
 
         Past `Site.refresh_at`, robots.txt is requested again in the background.
         """
-        # Most that are not ready are new: nothing is known of them.
-        is_ready = now < site.ready_until_at or (site.ruling is None and site.record is None)
-        return site.ruling if is_ready else self._ruling_and_refresh(site, now)
+        if now < site.ready_until_at:
+            return site.ruling
+        if site.ruling is None and site.record is None:
+            # Most that are not ready are new.
+            return None
+        return self._ruling_and_refresh(site, now)
 
     def ruling(self, site: Site, now: float) -> Ruling | None:
         """Return the last known ruling, expired or not. One that was dropped is made from the record, and not kept."""
@@ -544,7 +547,7 @@ class SiteCache:
         host, work = site.host, self.scheduler.work
         if site.key in self.flights or host in work.changed or host in work.unowned:
             return False
-        return host.may_drop(site, now, is_saved=self.persistence.first_lease is not None)
+        return host.may_drop(site, now, is_saved=work.has_store)
 
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
@@ -556,7 +559,7 @@ class SiteCache:
             self.scheduler.update_limits(host)
         else:
             del self.scheduler.hosts[host.key]
-            self.persistence.release(host)
+            self.persistence.hand_on(host)
 
     def _watch_rules(self) -> None:
         """Start the timer that drops unused rules: some were just compiled."""

@@ -121,7 +121,7 @@ class PageFetcher:
         if check is not None:
             self.read, self.open = partial(check.read, self), partial(check.open, self)
         self._session = session
-        self._fetches = middleware.fetches
+        self._attempts = middleware.attempts
         # A call of a bound method is quicker than one of its object.
         self._middleware = middleware.__call__
         self._turns = turns
@@ -150,7 +150,7 @@ class PageFetcher:
             return await self._fetch_within(request.turn, request, act)
         if request.retries:
             return await self._fetch_with_retries(request, act)
-        return await act(self._attempt(request))
+        return await act(self._new_attempt(request))
 
     async def read_page(self, attempt: Attempt) -> Response:
         """Return the page with its body, its turn over.
@@ -200,9 +200,9 @@ class PageFetcher:
         if request.turn is None and not self._turns.try_begin(turn):
             await self._turns.begin(turn)
             attempt.waited += turn.waited
-        task, fetches = turn.holder, self._fetches
-        outer = fetches.get(task)
-        fetches[task] = attempt
+        task, attempts = turn.holder, self._attempts
+        outer = attempts.get(task)
+        attempts[task] = attempt
         cancelling = 0 if task is None else task.cancelling()
         self._timeouts.start(attempt, attempt.total)
         try:
@@ -234,9 +234,9 @@ class PageFetcher:
             raise InvalidURLError(str(attempt.url), f"redirected to no URL ({error})") from error
         finally:
             if outer is None:
-                del fetches[task]
+                del attempts[task]
             else:
-                fetches[task] = outer
+                attempts[task] = outer
         # The middleware ends the turn, too, and a second end does nothing. Without it, the session being mocked, this
         # is the only one.
         if response.connection is None:
@@ -258,7 +258,7 @@ class PageFetcher:
         turn.holder = asyncio.current_task()
         self._held.add(turn)
         try:
-            attempt = self._attempt(request)
+            attempt = self._new_attempt(request)
             attempt.waited = turn.waited
             return await act(attempt)
         except BaseException:
@@ -280,7 +280,7 @@ class PageFetcher:
         made, waited = 0, 0.0
         while True:
             made += 1
-            attempt = self._attempt(request)
+            attempt = self._new_attempt(request)
             attempt.waited = waited
             attempt.turn.max_wait = max(deadline_at - now(), 0.0)
             try:
@@ -336,7 +336,7 @@ class PageFetcher:
         is_too_long = max(pause, site.host.blocked_until_at - now) > site.options["max_block"]
         return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
 
-    def _attempt(self, request: PageRequest) -> Attempt:
+    def _new_attempt(self, request: PageRequest) -> Attempt:
         """Return an attempt whose turn has yet to begin, unless it is the caller's.
 
         Raises:

@@ -1,7 +1,7 @@
 """`gate.middleware`: each request of a session is judged, waits for its turn, and is reported here.
 
-aiohttp calls a middleware once for each hop of a redirect and for each attempt, so each has a turn of its own. The
-first turn of a `gate.fetch` has begun before; it is taken over here.
+aiohttp calls a middleware once for each hop of a redirect and each time that it sends a request again, so each has a
+turn of its own. The first turn of each `Attempt` of a `gate.fetch` has begun before; it is taken over here.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GateMiddleware:
         self.turns = turns
         self._identity = identity
         self._max_wait, self._priority = max_wait, 0
-        self.fetches: dict[asyncio.Task[object] | None, Attempt] = {}
+        self.attempts: dict[asyncio.Task[object] | None, Attempt] = {}
         """By task, the attempt of a `gate.fetch` that it makes.
 
         A middleware for each attempt would know its own. That was tried, and 16 tests failed: a session may call
@@ -137,25 +137,25 @@ class GateMiddleware:
         route = None
         if request.proxy is not None or request.ssl is not True or request.server_hostname is not None:
             route = Route.of_request(request)
-        fetch = None
-        if self.fetches:
-            fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
-            if fetch and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
+        attempt = None
+        if self.attempts:
+            attempt = self.attempts.get(asyncio.current_task(turns.scheduler.loop))
+            if attempt and attempt.turn_is_unused and url is not attempt.url and str(url) != attempt.turn.url:
                 # A middleware of its session sends a request of its own first.
-                fetch = None
+                attempt = None
         if earlier is not None:
             # The request is sent in the turn that was taken for it: this middleware stands in its chain twice, or has
             # waited again.
             turn = earlier
-        elif fetch is None:
+        elif attempt is None:
             turn = turns.make(url, self._priority, self._max_wait, route)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
-        elif fetch.turn_is_unused:
-            fetch.turn_is_unused, turn = False, fetch.turn
+        elif attempt.turn_is_unused:
+            attempt.turn_is_unused, turn = False, attempt.turn
             turn.route = route
         else:
-            turn = await fetch.next_turn(url, route)
+            turn = await attempt.next_turn(url, route)
         requests[request] = turn
         try:
             if self._identity.signer is not None:
@@ -170,12 +170,12 @@ class GateMiddleware:
             if requests.get(request) is turn:
                 del requests[request]
             try:
-                is_unsent = _note_error(turn, error, request, fetch)
+                is_unsent = _note_error(turn, error, request, attempt)
             finally:
                 turn.end()
             if not is_unsent:
                 raise
-            await (turn.wait_again() if fetch is None else fetch.wait_again())
+            await (turn.wait_again() if attempt is None else attempt.wait_again())
             requests[request] = turn
             return await self(request, handler)
         if requests.get(request) is not turn:
@@ -186,19 +186,19 @@ class GateMiddleware:
             turns.end(turn, response)
         else:
             turn.report(response.status, response.headers)
-            unread = OpenResponse(requests, request, response, turn, is_of_fetch=fetch is not None)
+            unread = OpenResponse(requests, request, response, turn, is_of_fetch=attempt is not None)
             requests[request] = unread
             response.connection.add_callback(unread.end)
             # A test is quicker than a call.
             if self._timer.fires_at == math.inf:
                 self._timer.set(LOOK_DELAY)
-        if fetch is not None:
+        if attempt is not None:
             if not self.turns.is_open:
                 # The session was passed in, and stays open when the gate is closed.
                 response.close()
                 raise GateClosedError
             if response.status in REDIRECT_STATUSES:
-                fetch.chain = (*fetch.chain, str(request.url))
+                attempt.chain = (*attempt.chain, str(request.url))
         return response
 
     def _open_responses(self) -> list[OpenResponse]:
@@ -232,9 +232,11 @@ class GateMiddleware:
                 unread.response.close()
 
 
-def _note_error(turn: PageTurn, error: BaseException, request: ClientRequest, fetch: Attempt | None) -> bool:
+def _note_error(
+    turn: PageTurn, error: BaseException, request: ClientRequest, attempt: Attempt | None
+) -> bool:
     """Report what came instead of an answer; return whether the request may wait for another turn."""
-    if fetch is not None and fetch.has_expired:
+    if attempt is not None and attempt.has_expired:
         # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent.
         turn.report(error=ConnectionTimeoutError() if request.response is None else TimeoutError())
         return False

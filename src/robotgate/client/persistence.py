@@ -3,6 +3,23 @@
 Nothing here is called per page while no other process asks for the host. The scheduler collects hosts that changed,
 that have to be obtained first, and that another process asks for. One task saves, one moves hosts, and each host that
 is obtained has a task of its own.
+
+A process obtains a host of a `RedisStore` by these steps; sessions of other stores send their requests otherwise::
+
+    Scheduler.dispatch        case 1: turns wait for a host that this process may not pace
+    StoreWork.obtain          wakes `_transfer_hosts`, which begins a task for the host: `_obtain`
+    Session.obtain            RedisSession, TagSession, BaseSession: a future for the task, `Waiter.obtained`
+    TagSession.run            sends a request that asks for the host: SessionSide.request, Link.call, lua/grants.lua
+    BaseSession.receive       takes in a reply, to this request or to a later one: the future gets a Grant
+    Scheduler.own             `_obtain` has merged the last owner's state: the turns are granted, or refused as late
+
+The owner hands it on by these::
+
+    BaseSession.receive       the reply to any request says that others want the host. One is sent every few seconds,
+                              and whenever states are saved: RedisSession.look
+    Scheduler.note_wanted     from `_hear`, which reads the session's news
+    StoreWork.hand_on         from `Scheduler.dispatch`, once no turn here uses the host; wakes `_transfer_hosts`
+    Session.leave             with the host's state; the next request carries it
 """
 
 from __future__ import annotations
@@ -46,7 +63,7 @@ class Persistence:
     def __init__(self, store: Store | None, *, scheduler: Scheduler, events: Events) -> None:
         self._store = store
         self.first_lease: NotOwned | None = None if store is None else NOT_OWNED
-        """That of a host which was not in memory."""
+        """Of a host which was not in memory: `NOT_OWNED` where there is a store, for its state has to be loaded."""
         self._scheduler = scheduler
         self._events = events
         self.session: Session | None = None
@@ -91,9 +108,9 @@ class Persistence:
             await self._save()
             return
         # Each host is handed on together with its state.
-        self._hand_on()
+        self._hand_on_leaving()
         for host in self._scheduler.hosts.values():
-            self.release(host)
+            self.hand_on(host)
         await self.session.aclose()
 
     # Records.
@@ -143,7 +160,9 @@ class Persistence:
     # Hosts.
 
     async def load_host(self, host: Host) -> None:
-        """Load what the store knows of a host, for views and `wait_time`.
+        """Load what the store knows of a host that this process does not pace: for views, `wait_time`, and with rules.
+
+        If the store is not shared, the host is this process's own from then on.
 
         Raises:
             StoreError: the store failed.
@@ -155,8 +174,8 @@ class Persistence:
             host.lease = None
             self._scheduler.own(host)
 
-    def release(self, host: Host) -> None:
-        """Give a host's grant back, with its state, if this process has one."""
+    def hand_on(self, host: Host) -> None:
+        """Hand a host on with its state, if this process has it."""
         if self.session is not None and host.lease is not NOT_OWNED:
             self.session.leave(host.key, host.snapshot())
 
@@ -166,11 +185,11 @@ class Persistence:
         while True:
             await work.has_transfers.wait()
             work.has_transfers.clear()
-            self._hand_on()
+            self._hand_on_leaving()
             for host in [host for host in work.unowned if host.key not in self._obtaining]:
                 work.unowned.discard(host)
                 if not host.may_pace():
-                    self.release(host)
+                    self.hand_on(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
                     self._begin(self._obtain(store, host.key), self._tasks)
@@ -198,6 +217,7 @@ class Persistence:
         host.lease = None
         if isinstance(found, Grant):
             host.lease = found.lease
+            # The state says the same where the store is ours.
             host.next_allowed_at = max(host.next_allowed_at, found.not_before_at)
             found = found.state
         host.merge(found)
@@ -218,7 +238,7 @@ class Persistence:
                 # In a shared store a crash forgets nothing: hosts of a process that has ended count as just visited.
                 scheduler.work.has_changed.set()
 
-    def _hand_on(self) -> None:
+    def _hand_on_leaving(self) -> None:
         work = self._scheduler.work
         leaving, work.leaving = work.leaving, []
         if self.session is not None:
@@ -237,7 +257,7 @@ class Persistence:
         except (StoreError, asyncio.CancelledError):
             work.changed.update(hosts)
             raise
-        work.unsaved = None
+        work.save_error = None
 
     # News of a shared store.
 

@@ -356,6 +356,11 @@ class Awaits(Enum):
     """Or the end of a pause before it."""
     RESPONSE = ROBOTS_TIMEOUT
 
+    @property
+    def patience(self) -> float:
+        """Those seconds."""
+        return self.value
+
 
 class Flight:
     """One task that finds out about an origin, and a future for each caller that waits for it.

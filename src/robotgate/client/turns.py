@@ -1,7 +1,7 @@
 """From a URL to a turn that has begun, and to its end: the site's rules are asked first, then the host is waited for.
 
-All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each
-request they send.
+All requests but those for robots.txt use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware
+for each request they send.
 
 What comes of a request is told to the scheduler by::
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
 
-REFUSALS: Final = (
+TURNED_AWAY: Final = (
     TooSoonError,
     HostUnavailableError,
     ProxyUnavailableError,
@@ -67,8 +67,8 @@ REFUSALS: Final = (
 )
 """Errors that are reported as `TurnRefused` and counted as `Totals.turned_away`; a `DisallowedError` is reported as
 `VerdictRefused`."""
-REPORTED_STATUSES: Final = WAY_STATUSES | {PAYMENT_REQUIRED}
-"""Statuses whose headers are read, whatever these are."""
+ALSO_READ: Final = WAY_STATUSES | {PAYMENT_REQUIRED}
+"""Statuses whose headers are read besides those that `is_spoken` finds."""
 
 
 class PageTurn(PacedTurn):
@@ -84,7 +84,7 @@ class PageTurn(PacedTurn):
     status: int | None
     bytes_read: int
     is_page: ClassVar[bool] = True
-    """Whether the purposes of the gate bind it."""
+    """Whether the purposes of the gate bind it: not a file that states rules or lists URLs."""
 
     def __init__(  # noqa: PLR0917  # As above.
         self,
@@ -232,7 +232,7 @@ class PageTurn(PacedTurn):
 
 
 class FileTurn(PageTurn):
-    """A request for a file that states rules or lists URLs."""
+    """A request for a sitemap or a tdmrep.json. One for a robots.txt is a `PacedTurn`."""
 
     __slots__ = ()
 
@@ -322,7 +322,7 @@ class Turns:
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
         """
         site = turn.paced
-        # While no ruling is known, or once it was evicted, the site is not ready.
+        # Without a ruling, `rules` is DENY_ALL. Whether the ruling is fresh is looked at below.
         if not site.rules._allows_units(turn.units):
             return False
         turn.ruling = site.ruling
@@ -376,9 +376,9 @@ class Turns:
             if now < self._redirected_until_at:
                 await self._follow_later(turn, now)
                 now = self.now()
-            # A turn renews expired rules once. Where the delay is longer than a file is fresh, it would otherwise never
-            # be granted.
-            has_renewed = False
+            # Whether the turn may begin under rules that have expired. It renews them once: where the delay is longer
+            # than a file is fresh, they would have expired again after each wait, and it would never begin.
+            may_be_expired = False
             while True:
                 # It may have been evicted since the turn was made.
                 site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
@@ -396,24 +396,28 @@ class Turns:
                     self._judge(turn, ruling)
                     # Matching may have taken a while: the clock is read after it.
                     now = self.now()
-                    has_renewed = has_renewed or now >= ruling.fresh_until_at
+                    may_be_expired = may_be_expired or now >= ruling.fresh_until_at
                     if may_begin and scheduler.try_begin(turn, now):
                         return
-                # `try_begin` may have judged it a moment ago.
+                # `Turns.try_begin` may have judged it a moment ago.
                 elif ruling is not turn.ruling:
                     self._judge(turn, ruling)
                 await scheduler.wait(turn)
                 now = self.now()
                 current = cache.fresh(site, now)
-                if current is ruling or (current is None and has_renewed):
+                if current is ruling or (current is None and may_be_expired):
+                    # The rules that it was judged by still hold, or have expired for the second time.
                     return
                 if current is None:
-                    has_renewed = True
+                    # They have expired for the first time: they are requested again.
+                    may_be_expired = True
                 elif _allows(current, turn):
+                    # Others hold, and allow it.
                     turn.ruling = current
                     return
+                # Without fresh rules, or with some that refuse it, it is judged anew.
                 scheduler.give_back(turn)
-        except REFUSALS as error:
+        except TURNED_AWAY as error:
             self.scheduler.totals.turned_away += 1
             self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key))
             raise
@@ -481,7 +485,7 @@ class Turns:
                     return await cache.known(site, turn.route)
             except TimeoutError:
                 flight = cache.flights.get(site.key)
-                left = 0.0 if flight is None else flight.awaits.value
+                left = 0.0 if flight is None else flight.awaits.patience
                 if not left:
                     break
         lost = self.scheduler.work.lost
@@ -511,7 +515,7 @@ class Turns:
         now = self.ticks() + self.epoch
         if response is not None and turn.state is OPEN:
             if turn.status is None:
-                if (status := response.status) in REPORTED_STATUSES or is_spoken(status, response.headers):
+                if (status := response.status) in ALSO_READ or is_spoken(status, response.headers):
                     turn.report(status, response.headers)
                 else:
                     self.scheduler.note_answer(turn, status, NOTHING_HEARD, now)

@@ -94,7 +94,7 @@ def failures(site: Site) -> int:
 
 
 ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
-    "waiting": lambda site, _: site.host.waiting if site.host.waiters else 0,
+    "waiting": lambda site, _: site.host.waiting if site.host.waiting_origins else 0,
     "blocked": _blocked,
     "slow": lambda site, _: site.host.latency or 0,
     "failing": lambda site, _: failures(site),

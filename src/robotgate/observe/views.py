@@ -28,7 +28,7 @@ _YEAR_3000: Final = 32_503_680_000.0
 def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
     """Count hosts by state, under the names of `GateStats`. The counts of several parts may be added."""
     return Counter(
-        hosts_waiting=len([host for host in hosts if host.waiters]),
+        hosts_waiting=len([host for host in hosts if host.waiting_origins]),
         hosts_blocked=len([host for host in hosts if host.blocked_until_at > now]),
         hosts_slowed=len([host for host in hosts if host.learned_delay]),
     )

@@ -199,8 +199,7 @@ class Host(HostPlaces):
     # As in `HostPlaces`, tuples.
     origins: tuple[PacedOrigin, ...] = ()
     is_wanted: bool = False
-    """Whether another process asks for the host: it is handed over after a turn for each slot, and once none is
-    open."""
+    """Whether another process asks for the host: `Scheduler.note_wanted`."""
     owned_visits: int = 0
     """How many visits there were when this process obtained the host."""
     last_visit_at: float = LONG_AGO
@@ -248,7 +247,7 @@ class Host(HostPlaces):
     window: StartWindow | None = None
     in_slots: tuple[PacedTurn, ...] = field(default=(), kw_only=True)
     starting: PacedTurn | None = field(default=None, kw_only=True)
-    waiters: tuple[PacedOrigin, ...] = field(default=(), kw_only=True)
+    waiting_origins: tuple[PacedOrigin, ...] = field(default=(), kw_only=True)
     wake_at: float = math.inf
     """When the scheduler looks at the host again."""
     blocked_by: BlockCause | None = None
@@ -378,7 +377,7 @@ class Host(HostPlaces):
         free_at = self.free_at(paced, now, ahead=turn.ahead)
         before = sum(
             other.ahead_of(turn)
-            for other in self.waiters
+            for other in self.waiting_origins
             if other is paced
             or (not other.is_probed(free_at) and self.earliest_start(other, free_at) <= free_at)
         )
@@ -390,7 +389,7 @@ class Host(HostPlaces):
         Of the turns that may start now it is the one that ranks first, else the one that may start first.
         """
         best: tuple[float, tuple[int, int, int], PacedTurn] | None = None
-        for paced in self.waiters:
+        for paced in self.waiting_origins:
             first = paced.first()
             if first is None or (paced.probe is not None and paced.is_probed(now)):
                 continue
@@ -428,15 +427,15 @@ class Host(HostPlaces):
     @property
     def waiting(self) -> int:
         """How many turns wait."""
-        return sum(paced.waiting for paced in self.waiters)
+        return sum(paced.waiting for paced in self.waiting_origins)
 
     def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns of all origins, in no order."""
-        return [turn for paced in self.waiters for turn in paced.all_waiting()]
+        return [turn for paced in self.waiting_origins for turn in paced.all_waiting()]
 
     def has_waiters(self) -> bool:
         """Return whether any turn waits; those of cancelled tasks do not."""
-        return any(paced.first() is not None for paced in self.waiters)
+        return any(paced.first() is not None for paced in self.waiting_origins)
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
@@ -579,13 +578,10 @@ class Host(HostPlaces):
                 self.blocked_until_at = max(self.blocked_until_at, now + min(asked, MAX_PAUSE))
             return
         self.failures = 1 if is_forgiven(self.blocked_until_at, now) else self.failures + 1
-        repeated = (
-            min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK) if self.failures > 1 else 0.0
-        )
         if self.is_adaptive:
-            stretch, most = 1 + BLOCK_JITTER * jitter, self.max_learned
+            factor, most = 1 + BLOCK_JITTER * jitter, self.max_learned
             learner, twice = self._teach(now), 2 * taught_from(self)
-            pause = learner.told_off(self, asked or 0.0, now=now, most=most, stretch=stretch)
+            pause = learner.told_off(self, asked or 0.0, now=now, most=most, factor=factor)
             if pause >= MIN_BLOCK:
                 # As after an outage: what it bears may have changed meanwhile.
                 learner.raise_to(self, twice, now=now, most=most)
@@ -594,7 +590,8 @@ class Host(HostPlaces):
             pause = growing(MIN_BLOCK, self.failures) * (1 + BLOCK_JITTER * jitter)
         else:
             # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
-            pause = max(asked, repeated)
+            repeated = min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK)
+            pause = max(asked, repeated) if self.failures > 1 else asked
         self.blocked_at = max(self.blocked_at, now)
         self.blocked_until_at = max(self.blocked_until_at, now + min(pause, MAX_PAUSE))
 

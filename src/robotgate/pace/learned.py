@@ -7,10 +7,12 @@ what its answers cost in time says how fast the host lets us be.
 
 ::
 
-    unknown     told off: the delay doubles; after the pause it is at least the time that a good answer has cost so far,
-                pauses included
-    searching   lowered by `DROP` of the distance to the limit; told off: the limit lies between this delay and the last
-    settled     a little above the limit; after `wait`, which grows with each time it is told off, slowly below it
+    unknown     No learned delay, or fewer than `FEW` answers in the stretch. Told off: the delay doubles; after the
+                pause it is at least the time that a good answer has cost so far, pauses included.
+    searching   Above `NEAR` times the limit. Good answers: lowered by `DROP` of the distance to the limit. Told off
+                while the limit `is_rough`: the limit lies between this delay and the last.
+    settled     Up to `NEAR` times the limit. Good answers: after `wait`, which grows with each time it is told off,
+                slowly lowered below the limit. Told off: the limit is a little above this delay.
 
 A learned delay is never below what the operator and the site ask for: it only adds to that. Constants are from the
 model in ``benchmarks/limits_model.py``, which has hidden limits of several kinds in virtual time.
@@ -125,17 +127,17 @@ class Learner:
         self.gain: float = FIRST_GAIN
 
     def told_off(
-        self, host: Taught, asked: float = 0.0, *, now: float, most: float, stretch: float = 1.0
+        self, host: Taught, asked: float = 0.0, *, now: float, most: float, factor: float = 1.0
     ) -> float:
         """Raise the delay, and return the seconds until the host may be asked again.
 
         Args:
             asked: the seconds that it asks for; 0.0 where it does not say.
             most: seconds; the longest delay.
-            stretch: times the pause that the host does not ask for.
+            factor: times the pause that the host does not ask for.
         """
         self._tell_off(host, now, most)
-        pause = max(min(self.pause * stretch, LONGEST_PAUSE), asked)
+        pause = max(min(self.pause * factor, LONGEST_PAUSE), asked)
         self.due_at = now + pause
         return pause
 
@@ -166,11 +168,11 @@ class Learner:
             limit, raised = delay, delay * 2
             self.is_rough = True
         else:
-            # 4. Settled: the delay was kept for some answers, so the limit is a little above it.
+            # 4. Settled, or nearly: the delay was kept for some answers, so the limit is a little above it.
             limit = delay * min(1 + 1 / max(alike, 1), CAP)
             raised = limit * ABOVE
             if self.is_rough and delay > host.limit_delay * 1.5:
-                # Or searching: the limit is between this delay and the last.
+                # 5. Searching, far from what the limit was taken for: it is between this delay and the last.
                 raised = max(raised, min(self.held_delay, delay * 2))
             self.is_rough = False
         if answers >= SOME:

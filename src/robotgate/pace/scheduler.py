@@ -64,7 +64,7 @@ REPORTED_GROWTH: Final = 1.0
 
 
 def is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
-    """Return whether this thread runs an event loop now."""
+    """Return whether this thread runs this event loop now; for None, whether it runs none."""
     return _get_running_loop() is loop
 
 
@@ -180,7 +180,7 @@ class Scheduler:
             len(host.in_slots) >= host.slots
             or host.starting is not None
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
-            or (host.waiters and host.has_waiters())
+            or (host.waiting_origins and host.has_waiters())
             or (host.lease is not None and not host.may_pace())
             or len(permits.held) >= permits.total
             or (paced.probe is not None and paced.is_probed(now))
@@ -191,7 +191,7 @@ class Scheduler:
             )
             or permits.waiting
             or self._is_closed
-            or self.work.unsaved is not None
+            or self.work.save_error is not None
         ):
             return False
         if not turn.arrival:
@@ -233,8 +233,8 @@ class Scheduler:
         # A task whose coroutine was closed still waits for it.
         granted.cancel()
         if turn.state is WAITING:
-            self._leave(turn, LEAVE)
-            # The host's next turn may need another permit, and a wanted host may be handed over.
+            self._stop_waiting(turn, LEAVE)
+            # The host's next turn may need another permit, and a wanted host may be handed on.
             self.dispatch(turn.paced.host, self.now())
         self.give_back(turn)
 
@@ -256,7 +256,7 @@ class Scheduler:
             return False
         self.places.move(turn, START)
         self._start(turn, host, now)
-        if host.waiters and len(host.in_slots) < host.slots:
+        if host.waiting_origins and len(host.in_slots) < host.slots:
             self.dispatch(host, now)
         if self.total is not None:
             self._serve_permits(now)
@@ -274,7 +274,7 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.total is not None:
             self.total.starts.append(now)
-        if self.work.is_saved:
+        if self.work.has_store:
             self.work.note_change(host)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
@@ -303,10 +303,10 @@ class Scheduler:
         host = turn.paced.host
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
-        if self.work.is_saved:
+        if self.work.has_store:
             self.work.note_change(host)
         permits = self.places.robots if turn.ahead else self.places.pages
-        if host.waiters or was_probe or host.is_wanted or permits.waiting or self.total is not None:
+        if host.waiting_origins or was_probe or host.is_wanted or permits.waiting or self.total is not None:
             self._go_on(host)
         return True
 
@@ -328,8 +328,8 @@ class Scheduler:
         host, task = paced.host, asyncio.current_task(self.loop)
         if host.is_held_by(task):
             raise nested_error(host.key)
-        if self.work.unsaved is not None:
-            raise StoreError(str(self.work.unsaved))
+        if self.work.save_error is not None:
+            raise StoreError(str(self.work.save_error))
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
         if unavailable is not None:
             raise unavailable
@@ -354,11 +354,11 @@ class Scheduler:
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return TooSoonError(turn.paced.host.key, start_at - now) if is_late else None
 
-    def _leave(self, turn: PacedTurn, move: Move) -> None:
+    def _stop_waiting(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
         self.places.move(turn, move)
         host = turn.paced.host
-        if not host.waiters:
+        if not host.waiting_origins:
             host.wake_at, host.permit_entry = math.inf, None
         if not self.places.waiting:
             self._alarms.clear()
@@ -371,26 +371,28 @@ class Scheduler:
 
         It is looked at until it has no free slot, a turn is starting, or one of these cases holds:
 
-        1. Another process paces the host: it is asked for if turns wait.
+        1. The host's state has not been loaded, or another process paces it: it is asked for if turns wait.
         2. No turn of the host may start yet, or none waits that may be let go: the timer or an event looks again.
-        3. The first turn has to wait for itself alone: a quota, an outage or hours hold it back here.
+        3. The first turn may not start yet. If a quota, an outage or hours of its own hold it back, another process may
+           use the host meanwhile. Of a host that another process wants, it may be the delay.
         4. The limiter has no token yet.
         5. No permit is free, another host's turn is before it, or the total rate is used up: the host stands in the
            queue for permits, and another process may use it meanwhile.
-        6. The turn is granted, and the next one is looked at.
+        6. The turn is granted. The next one is looked at when it has begun, or was given back.
         """
+        # Void, unless case 5 puts it back because the same turn is next.
         entry, host.permit_entry = host.permit_entry, None
         if host.has_hours:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.in_slots) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
-                self._hand_over_if_wanted(host)
+                self._hand_on_if_wanted(host)
             if not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
                     self.work.obtain(host)
                 return
             host_due_at = host.shared_due_at()
-            if host.waiters and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:  # 2.
+            if host.waiting_origins and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:  # 2.
                 # No turn of any origin starts earlier: which one is next need not be known before.
                 self._wake_at(host, host_due_at, now)
                 return
@@ -401,7 +403,7 @@ class Scheduler:
             if at > now:  # 3.
                 self._wake_at(host, at, now)
                 if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
-                    self._hand_over_if_wanted(host)
+                    self._hand_on_if_wanted(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():  # 4.
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
@@ -422,7 +424,7 @@ class Scheduler:
                     self._timer.set(due_at - now)
                 return
             host.permit_entry = None  # 6.
-            self._leave(turn, GRANT)
+            self._stop_waiting(turn, GRANT)
             if turn.granted is not None:
                 turn.granted.set_result(None)
 
@@ -430,7 +432,7 @@ class Scheduler:
         if host.permit_entry is None:
             host.permit_entry = turn.arrival, host
             heappush(permits.waiting, host.permit_entry)
-        self._hand_over_if_wanted(host)
+        self._hand_on_if_wanted(host)
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
@@ -499,14 +501,14 @@ class Scheduler:
     # Refusing turns.
 
     def _refuse(self, turn: PacedTurn, error: Exception) -> None:
-        self._leave(turn, LEAVE)
+        self._stop_waiting(turn, LEAVE)
         if turn.granted is not None and not turn.granted.done():
             # A copy: each task that waits adds its own frames.
             turn.granted.set_exception(copy(error))
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that is given up, or that is blocked for too long."""
-        for paced in host.waiters:
+        for paced in host.waiting_origins:
             # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
             for turn in paced.all_waiting() if any(errors) else ():
@@ -520,7 +522,7 @@ class Scheduler:
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
-        self.work.unsaved = error
+        self.work.save_error = error
         for host in self.hosts.values():
             self.refuse_host(host, error)
 
@@ -597,7 +599,7 @@ class Scheduler:
             self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
         if until_at != before:
             self.work.is_urgent.set()
-        if self.work.is_saved:
+        if self.work.has_store:
             self.work.note_change(host)
         if was_unreachable or until_at != before or host.shared_due_at() != due_at:
             # Refuses waiting turns that would wait too long now. The others are woken when this turn has ended.
@@ -614,13 +616,13 @@ class Scheduler:
         if host.note_outage(turn, outage, is_silence=is_silence, now=now, jitter=random.random()):
             name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
             self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
-        if self.work.is_saved:
+        if self.work.has_store:
             self.work.note_change(host)
         self.reconsider(host)
 
     def reconsider(self, host: Host) -> None:
         """Look at a host's waiters again: its limits, blocks or state have changed."""
-        if host.waiters:
+        if host.waiting_origins:
             now = self.now()
             self.refuse_unavailable(host, now)
             self.dispatch(host, now)
@@ -648,12 +650,15 @@ class Scheduler:
         self.reconsider(host)
 
     def note_wanted(self, host: Host) -> None:
-        """Another process asks for a host: hand it over when each slot has had a turn here, and none is left."""
+        """Another process asks for a host: hand it on when each slot has had a turn here, and none is open.
+
+        Where none waits here, or the first is held back, it is handed on earlier: see `dispatch`.
+        """
         host.is_wanted = True
         self.dispatch(host, self.now())
 
-    def _hand_over_if_wanted(self, host: Host) -> None:
-        """Hand a host over to the process that wants it, unless a turn is granted or open here."""
+    def _hand_on_if_wanted(self, host: Host) -> None:
+        """Hand a host on to the process that wants it, unless a turn is granted or open here."""
         if host.is_wanted and not host.in_slots:
             host.lease = NOT_OWNED
             host.is_wanted = False

@@ -50,7 +50,7 @@ class HostState:
     # `merged`, `moved`, the codec and the columns in a file are made of these fields. `pace.host.Host` has the same
     # attributes. A new field has `is_added` in its metadata: in a state that an older version wrote it has its default.
     last_visit_at: float | None = field(default=None, metadata={"kind": Kind.INSTANT})
-    """When the last response ended, or the last request began if that came later."""
+    """When the last request began. With one slot: when the last response ended, if that came later."""
     next_allowed_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})
     """No request starts earlier."""
     blocked_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT})

@@ -15,15 +15,15 @@ class StoreWork:
     """The hosts that have to be saved, obtained and handed on, and what the store fails at.
 
     Args:
-        is_saved: whether there is a store.
+        has_store: whether there is a store.
     """
 
-    def __init__(self, *, is_saved: bool) -> None:
-        self.is_saved: bool = is_saved
+    def __init__(self, *, has_store: bool) -> None:
+        self.has_store: bool = has_store
         self.lost: StoreError | None = None
         """Why the store cannot be used now; None while it can, or is not asked."""
-        self.unsaved: StoreError | None = None
-        """Why states cannot be saved; None while they can."""
+        self.save_error: StoreError | None = None
+        """Why states cannot be saved; None while they can. All turns are refused then."""
         self.changed: set[Host] = set()
         """Hosts whose state the store does not know yet."""
         self.unowned: set[Host] = set()

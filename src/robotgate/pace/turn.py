@@ -1,7 +1,8 @@
 """A turn's life: its states, the moves between them, and all that moves with them.
 
 A turn's state, its place in its origin's queue, its slot at its host and its permit change together, by `Places.move`
-and nowhere else. Each move is a row of `MOVES`; docs/design.md shows them.
+and nowhere else. Each move is a row of `MOVES`; docs/design.md shows them. A turn that does not wait any more may leave
+its entry in the queue: `PacedOrigin.first` removes it.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ class HostPlaces:
     """Granted and open turns: each has a slot."""
     starting: TurnPlace | None = field(default=None, kw_only=True)
     """The turn that was granted and has not begun: no other is granted until it has."""
-    waiters: tuple[OriginPlaces, ...] = field(default=(), kw_only=True)
-    """The origins that have waiting turns."""
+    waiting_origins: tuple[OriginPlaces, ...] = field(default=(), kw_only=True)
+    """Those that have waiting turns."""
     permit_entry: tuple[int, HostPlaces] | None = field(default=None, kw_only=True)
     """The host's entry in a queue for permits."""
 
@@ -199,7 +200,7 @@ class Places:
         paced = turn.paced
         if paced.queue is None:
             paced.queue = []
-            paced.host.waiters += (paced,)
+            paced.host.waiting_origins += (paced,)
         heappush(paced.queue, (turn.rank, turn))
         paced.waiting += 1
         self.waiting += 1
@@ -211,9 +212,11 @@ class Places:
         paced.waiting -= 1
         if not paced.waiting:
             paced.queue = None
-            paced.host.waiters = tuple([other for other in paced.host.waiters if other is not paced])
+            paced.host.waiting_origins = tuple(
+                [other for other in paced.host.waiting_origins if other is not paced]
+            )
         elif paced.queue is not None and is_first:
-            # A turn that waits again gets another entry.
+            # `PacedOrigin.first` has found it there. If it waits again, it gets another entry.
             heappop(paced.queue)
         elif paced.queue is not None and len(paced.queue) > 2 * paced.waiting + 64:
             paced.queue = [entry for entry in paced.queue if waits(entry[1])]

@@ -1,7 +1,8 @@
 """The protocols of stores: `Store` keeps records and host states, `SharedStore` also grants hosts.
 
-A grant is the exclusive right to pace one host. A process asks for a host once and paces it from memory as if it were
-alone. When another process asks for the host, it is handed on: after one turn for each slot at least, and once none is
+A grant is the exclusive right to pace one host. (The scheduler grants turns to tasks; a store grants hosts to
+processes.) A process asks for a host once and paces it from memory as if it were alone. When another process asks for
+the host, it is handed on: after one turn for each slot, or earlier if no turn waits or may begin; and once none is
 open. While no other process asks, no method is called per page. `robotgate.stores.grants` is the protocol of grants
 without I/O.
 """
@@ -71,7 +72,7 @@ class Grant:
     state: HostState | None
     """The state that the previous owner saved, by the clock of this process. None: the host was never visited."""
     not_before_at: float = 0.0
-    """No request may start earlier (seconds since the epoch, by the clock of this process)."""
+    """No request may start earlier (seconds since the epoch, by the clock of this process), whatever `state` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The protocol by which sessions share hosts, without I/O and without a clock: every method takes `now`.
 
 A grant is the exclusive right to pace one host. The protocol has two sides. `Grants` is the shared medium: it processes
-one message after the other. A file keeps its rows in tables, and the Lua script of Redis does the same. `SessionSide`
-is one session: it knows the hosts that it holds and waits for, and repeats messages that were not acknowledged.
+one message after the other. A file keeps its rows in tables. For Redis, ``grants.lua`` does all that `Grants` does, at
+the server. `SessionSide` is one session: it knows the hosts that it holds and waits for, and repeats messages that were
+not acknowledged.
 
 There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, claims,
 and the operator's blocks. Its `Reply` carries hosts that are granted to the session, hosts of the session that others
@@ -10,7 +11,8 @@ want, and blocks of other operators. Messages may be lost, doubled and late. Bet
 sent, so transit makes instants later, never earlier.
 
 - A session without a request for `EXPIRY` is ended, and its hosts count as visited at that moment. By its own clock its
-  grants are valid for `LEASE` after it *sent* the last request that was answered, which always ends sooner.
+  grants are valid for `LEASE` after it *sent* the last request that was answered, which always ends sooner. What
+  users set as `lease` of a `RedisStore` is the expiry; `LEASE` and `BEAT` change with it.
 - Waiting sessions stand in one line for each host, in the order in which their asks arrived.
 - A token names one grant. A message with another than the current token moves instants later and frees nothing.
 - A term names one stay of a session in one epoch of the medium. A session that finds another term has lost its grants;
@@ -104,7 +106,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A host that is granted to the session."""
+    """A host that is granted to the session, or one that it holds and others want."""
 
     number: int
     key: str
@@ -372,7 +374,7 @@ class SessionSide:
     def __init__(self, name: str, *, lease: float = LEASE) -> None:
         self.name = name
         self.holds: dict[str, Hold] = {}
-        self.wants: set[str] = set()
+        self.awaited: set[str] = set()
         """The hosts for which the session waits."""
         self.valid_until_at: float = -math.inf
         self._lease = lease
@@ -405,22 +407,22 @@ class SessionSide:
         """Whether a request may start under this grant."""
         return hold.is_live and now < self.valid_until_at
 
-    def want(self, key: str) -> None:
-        """Ask for a host that is not held."""
+    def ask(self, key: str) -> None:
+        """Ask for a host that is not held, and wait for it."""
         self._withdrawn.pop(key, None)
-        if key not in self.wants:
-            self.wants.add(key)
+        if key not in self.awaited:
+            self.awaited.add(key)
             self._asks[key] = self._number
 
-    def want_again(self, key: str) -> None:
+    def ask_again(self, key: str) -> None:
         """Repeat an ask that was answered, if the host is still waited for."""
-        if key in self.wants:
+        if key in self.awaited:
             self._asks.setdefault(key, self._number - 1)
 
-    def unwant(self, key: str) -> None:
+    def withdraw(self, key: str) -> None:
         """Do not wait for a host any more. If it is granted nevertheless, it is left at once."""
-        if key in self.wants:
-            self.wants.remove(key)
+        if key in self.awaited:
+            self.awaited.remove(key)
             if self._asks.pop(key, -1) < self._number:
                 self._withdrawn[key] = self._number
 
@@ -509,10 +511,10 @@ class SessionSide:
             hold.token = item.token
             self._claims.pop(key, None)
             return item.is_wanted
-        if key not in self.wants:
+        if key not in self.awaited:
             self._left[key] = self._number, Leave(key, token=item.token)
             return False
-        self.wants.remove(key)
+        self.awaited.remove(key)
         self._asks.pop(key, None)
         self.holds[key] = Hold(item.token)
         return True
@@ -531,7 +533,7 @@ class SessionSide:
         if self._term is not None and self._term.epoch == term.epoch:
             self._drop(self.holds)
         self._term, self._is_new, self.after = term, True, 0
-        self._asks = dict.fromkeys(self.wants, self._number)
+        self._asks = dict.fromkeys(self.awaited, self._number)
         self._claims = dict.fromkeys(self.holds, self._number)
         self._unsent = dict.fromkeys(self._notices, self._number)
         self._withdrawn.clear()

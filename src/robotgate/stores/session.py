@@ -83,7 +83,7 @@ class HeldLease:
 class Waiter:
     """A task that waits for a host."""
 
-    granted: asyncio.Future[Grant]
+    obtained: asyncio.Future[Grant]
     since: float
     """By the clock of leases."""
     pace: float | None = None
@@ -137,7 +137,7 @@ class BaseSession:
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
-        self.side.want(key)
+        self.side.ask(key)
         self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
@@ -146,15 +146,15 @@ class BaseSession:
             raise StoreError("the session was closed; open another")
         if key in self.side.holds:
             self.leave(key, None)
-        granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
-        waiter = self.waiting[key] = Waiter(granted, self.uptime())
+        obtained: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        waiter = self.waiting[key] = Waiter(obtained, self.uptime())
         self.ask(key)
         try:
-            return await granted
+            return await obtained
         except asyncio.CancelledError:
             if self.waiting.get(key) is waiter:
                 self._forget(key)
-            elif not granted.cancelled():
+            elif not obtained.cancelled():
                 # The host was granted before this task ran again.
                 self.leave(key, None)
             raise
@@ -176,14 +176,14 @@ class BaseSession:
         items, notices = self.side.receive(reply)
         for item in items:
             waiter = self.waiting.pop(item.key, None)
-            if waiter is not None and waiter.granted.done():
+            if waiter is not None and waiter.obtained.done():
                 # The task was cancelled, and has not run since.
                 self.leave(item.key, None)
                 continue
             if waiter is not None:
                 lease = HeldLease(self, self.side.holds[item.key])
                 due_at = 0.0 if item.state is None else not_before(item.state)
-                waiter.granted.set_result(Grant(lease, item.state, due_at))
+                waiter.obtained.set_result(Grant(lease, item.state, due_at))
             if item.is_wanted:
                 wanted.add(item.key)
         if wanted:
@@ -196,13 +196,13 @@ class BaseSession:
         """Raise an error in all tasks that wait."""
         for key, waiter in list(self.waiting.items()):
             self._forget(key)
-            if not waiter.granted.done():
+            if not waiter.obtained.done():
                 # A new error for each task: one that is raised twice collects both tracebacks.
-                waiter.granted.set_exception(StoreError(*error.args))
+                waiter.obtained.set_exception(StoreError(*error.args))
 
     def _forget(self, key: str) -> None:
         del self.waiting[key]
-        self.side.unwant(key)
+        self.side.withdraw(key)
         self.send_soon()
 
 

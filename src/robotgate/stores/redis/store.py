@@ -331,7 +331,7 @@ class TagSession(BaseSession):
         self._is_due.clear()
         for key in self._next_asks():
             del self._unasked[key]
-            self.side.want(key)
+            self.side.ask(key)
         request = self.side.request(now=self.uptime(), is_last=is_last)
         self._asked = request.asks
         return messages.encoded_request(request, now=self._now())
@@ -359,7 +359,7 @@ class TagSession(BaseSession):
         except TimeoutError:
             # The first visit of a host tells the server its pace. A few hosts are enough: the fastest sets the delay.
             for key in sample(unknown, min(len(unknown), MIN_ASKS)):
-                self.side.want_again(key)
+                self.side.ask_again(key)
 
 
 class RedisSession(NewsQueue):

@@ -498,7 +498,7 @@ class SQLiteSession(NewsQueue, BaseSession):
         request = self.side.request(now=now, is_last=is_last)
         reply = await self._store._exchange(request, now)
         # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
-        self._beat_at = now + (IDLE_LOOK if self.side.wants else BEAT)
+        self._beat_at = now + (IDLE_LOOK if self.side.awaited else BEAT)
         if reply.items or request.leaves or request.asks:
             self._look = FIRST_LOOK
         self.receive(reply)

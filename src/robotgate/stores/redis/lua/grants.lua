@@ -26,7 +26,7 @@
 --                       silence: seconds, in all, in which no session sent anything; see `outlast_silence`
 --   serial              the last number given to a grant, a stay, an item or a notice
 --   sessions            sorted set: session -> when it ends
---   unsettled           set: the sessions that joined within a lease after a loss; see `settle`
+--   unsettled           set: the sessions that joined within EXPIRY after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
 --   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at, silence}
@@ -86,7 +86,7 @@ local function lost_until(known)
   return now - math.max(info('server', 'uptime_in_seconds:(%d+)') - 1, 0) + EXPIRY
 end
 
--- For a lease no session has sent anything: the server was frozen, its clock was set, or all processes have died. By the
+-- For EXPIRY no session has sent anything: the server was frozen, its clock was set, or all processes have died. By the
 -- clocks of the processes it may have been a moment: no session ends by that, and no visit becomes longer ago.
 local function outlast_silence(memory)
   local sessions = redis.call('ZRANGEBYSCORE', SESSIONS, '-inf', '+inf', 'WITHSCORES')
@@ -238,7 +238,7 @@ local function end_silent_sessions()
   until not ended[1] or not free_hosts(ended[1], tonumber(ended[2]))
 end
 
--- When the lease after a loss is over, grant the hosts that sessions have asked for meanwhile, some sessions per call.
+-- When EXPIRY after a loss is over, grant the hosts that sessions have asked for meanwhile, some sessions per call.
 local function settle()
   for _, session in ipairs(IS_LOST and {} or redis.call('SPOP', UNSETTLED, SETTLED)) do
     for _, key in ipairs(redis.call('SMEMBERS', PREFIX .. 'keys:' .. session)) do
