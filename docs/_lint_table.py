@@ -10,12 +10,12 @@ from robotgate.lint import FindingCode, Severity
 INTRODUCTION: Final = """\
 # What `robotgate lint` finds
 
-Which lines of a robots.txt do crawlers read differently from what its author meant? `robotgate lint robots.txt` (or a
-URL) lists them, at most 100 of each kind, with what RFC 9309 says and, here *in italics*, what to write instead.
+This page lists what `robotgate lint robots.txt` (or a URL) finds: lines that crawlers read differently from what their
+author meant. The command prints at most 100 of each kind, with what RFC 9309 says and what to write instead.
 `robotgate.lint.lint(body)` returns the same as values.
 
-Codes are stable. The exit status is 1 with errors, 2 if a file cannot be read, else 0: warnings and infos do not change
-it. How a file is served is not checked.
+Codes are stable. The exit status is 1 with errors, 2 if a file cannot be read, else 0. How a file is served is not
+checked.
 """
 DIFFERS: Final = "read the line differently from what its author meant"
 MEANINGS: Final = {
@@ -43,7 +43,7 @@ def _items(severity: Severity) -> str:
         code.value: code.check for code in FindingCode if code.check.severity is severity
     }
     return "".join(
-        f"- **`{code}`** {check.message[0].upper()}{check.message[1:]}. *{check.remedy}*\n"
+        f"- **`{code}`** {check.message[0].upper()}{check.message[1:]}.\n"
         for code, check in checks.items()
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # Answers for robots.txt
 
-What may you fetch from a site whose robots.txt answers 404, 403 or 500, or does not answer? This table decides for the
+This table says what you may fetch from a site, by how its robots.txt is answered: 404, 403, 500, not at all. It decides for the
 whole origin (RFC 9309 §2.3.1). `gate.check(url)` tells which row applied.
 
 """

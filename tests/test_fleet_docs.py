@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
 _, BY_STORE = blocks(PAGE, "python")
-_, ACL = (" ".join(block.split()) for block in blocks(PAGE, "text"))
+(ACL,) = (" ".join(block.split()) for block in blocks(PAGE, "text"))
 crawl = cast("Crawl", defined_by(BY_STORE, "docs/fleet.md")["crawl"])
 OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MULTILINE)
 DELAY: Final = 0.1

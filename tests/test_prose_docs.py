@@ -21,7 +21,7 @@ OF_GATE: Final = re.compile(r"\bgate\.(\w+)")
 OPTION: Final = re.compile(r"^(\w+)=")
 PLACE: Final = re.compile(r"\b(?:pace|rules|sites|stores|web)/\w*")
 PROSE: Final = (
-    "aiohttp", "blocks", "design", "faq", "fetch", "glossary", "good-citizen", "pace", "sending", "spider", "threads",
+    "aiohttp", "blocks", "design", "faq", "fetch", "good-citizen", "pace", "sending", "spider", "threads",
     "turn", "tutorial",
 )  # fmt: skip
 

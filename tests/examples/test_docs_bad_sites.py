@@ -81,8 +81,6 @@ async def test_crawlee(run: Program, sites: Web, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "part", "replaced"),
     [
-        ("tutorial.md", "old-tea", '"http://example.org/old-tea"'),
-        ("good-citizen.md", "sitemap_urls", '"https://example.org/coffee"'),
         ("fetch.md", "iter_chunked", None),
         ("turn.md", "http.client", None),
         ("store.md", "Recheck", None),
