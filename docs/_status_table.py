@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # Answers for robots.txt
 
-This table says what you may fetch from a site, by how its robots.txt is answered: 404, 403, 500, not at all. It decides for the
-whole origin (RFC 9309 §2.3.1). `gate.check(url)` tells which row applied.
+This table says what you may fetch from a site whose robots.txt answers 404, 403 or 500, or does not answer. It decides
+for the whole origin (RFC 9309 §2.3.1). `gate.check(url)` tells which row applied.
 
 """
 POLICIES = """
