@@ -259,6 +259,43 @@ def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) ->
     assert run(*lines, "--resume", *urls[1:-1]).status == 0
 
 
+def test_resume_asks_again_for_a_status_that_may_pass(site: LocalSite, tmp_path: Path) -> None:
+    """429 and those of servers that are busy; the exit status tells that something is left to do. Another one stays."""
+    site.statuses = {"/a": [502], "/b": [504, 504]}
+    lines = (*FETCH, "-o", str(tmp_path / "rows"), *(f"{site.base}/{path}" for path in ("a", "b", "gone")))
+
+    first, second, third = (run(*lines, "--resume") for _ in range(3))
+
+    assert first.err.startswith("3 fetched, 0 blocked, 0 failed (2 with status 429, 502, 503 or 504) in ")
+    assert second.err.startswith(
+        "2 fetched, 0 blocked, 0 failed (1 with status 429, 502, 503 or 504), 1 done before"
+    )
+    assert [ended.status for ended in (first, second, third)] == [1, 1, 0]
+    assert site.asked == {"/robots.txt": 3, "/a": 2, "/b": 3, "/gone": 1}
+    assert ("b", "fetched", 3) in _rows(tmp_path / "rows")
+
+
+def test_what_failed_for_good_is_asked_for_again_by_choice(site: LocalSite, tmp_path: Path) -> None:
+    """An error's status, a refusal and a body that was too long; not what was fetched. Then the new rows count."""
+    rows = ("-o", str(tmp_path / "rows"))
+    names = ("a", "big", "gone", "private/x")
+    site.pages["/big"] = "x" * 1000
+    urls = [f"{site.base}/{name}" for name in names]
+    assert run(*FETCH, *rows, "--max-bytes", "100", *urls).status == 1
+    assert run(*FETCH, *rows, "--resume", *urls).status == 1
+    assert site.asked == {"/robots.txt": 1, "/a": 1, "/big": 1, "/gone": 1}
+    site.robots = ""
+
+    again = run(*FETCH, *rows, "--resume", "--retry-failed", *urls)
+
+    assert again.err.startswith("3 fetched, 0 blocked, 0 failed, 1 done before in ")
+    assert {row for row in _rows(tmp_path / "rows") if row[2] == 2} == {
+        (name, "fetched", 2) for name in ("big", "gone", "x")
+    }
+    assert run(*FETCH, *rows, "--resume", *urls).status == 0
+    assert run(*FETCH, *rows, "--retry-failed", *urls).status == 2
+
+
 @pytest.mark.parametrize("asks", [True, False], ids=["407", "down"])
 def test_a_proxy_that_fails_is_no_answer(site: LocalSite, tmp_path: Path, *, asks: bool) -> None:
     """Status 1 and a row that says `failed`; nothing is stored of the site, and the next run fetches it."""

@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from robotgate import Origin, RobotGate, __version__, errors
 from robotgate.cli import check, common, files, lists, output, signing
 from robotgate.cli.progress import Progress
-from robotgate.cli.rows import Earlier, Outcome, Row, fetched, refused
+from robotgate.cli.rows import Earlier, Outcome, Row, fetched, is_failed, is_passing, refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -125,7 +125,9 @@ class Crawl:
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
             row = await self._fetch(gate, url)
             self._write(row | {"attempt": attempt})
-        self.progress.finish(host, Outcome(str(row["outcome"])))
+        outcome = Outcome(str(row["outcome"]))
+        self.progress.finish(host, outcome)
+        self.progress.busy += outcome is Outcome.FETCHED and is_passing(row)
         if host not in self.progress.left:
             del self._hosts[host]
         self._room.release()
@@ -210,6 +212,7 @@ _pace_options = common.all_of(
     "--resume",
     help="Append to the file of -o, and skip the URLs that it has, but for failures that may pass.",
 )
+@common.flag("--retry-failed", help="With --resume: also ask again for what failed for good.")
 @common.flag("--repeat", help="Visit a URL as often as it comes, instead of once.")
 @common.flag("--headers", "has_headers", help="Put the responses' headers into the rows.")
 @common.folder_option("--save-dir", "folder", help="Save each body in a file, its headers beside it.")
@@ -264,6 +267,7 @@ async def fetch(
     source: str | None,
     target: str,
     resume: bool,
+    retry_failed: bool,
     repeat: bool,
     has_headers: bool,
     folder: Path | None,
@@ -289,21 +293,25 @@ async def fetch(
     --dashboard shows the run as a web page, read-only unless --dashboard-controls is given: see docs/dashboard.md.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o. It also asks
-    again for URLs that were unavailable, too_soon or failed, except those whose body was too long or that redirected
-    without end; `attempt` in their rows counts.
+    again for URLs that failed for a reason that may have passed: unavailable, too_soon, failed, or fetched with status
+    429, 502, 503 or 504; `attempt` in their rows counts. It leaves what failed for good: blocked, invalid, too long,
+    redirected without end, or fetched with another status; --retry-failed asks for these again, too.
 
-    Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, 2 for
-    wrong usage or when a file cannot be read or written, 130 after Ctrl-C, 141 when the rows are read no more.
+    Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, or was
+    fetched with status 429, 502, 503 or 504, 2 for wrong usage or when a file cannot be read or written, 130 after
+    Ctrl-C, 141 when the rows are read no more.
     """
     check.check_given(urls, source, has_preferences=has_preferences)
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
+    if retry_failed and not resume:
+        raise click.UsageError("--retry-failed needs --resume.")
     if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
     store = common.store_of_options()
     signer = signing.signer_of_options()
     with common.os_errors(f"read {target}"):
-        earlier = Earlier()
+        earlier = Earlier(is_failed if retry_failed else is_passing)
         if resume:
             earlier.read(Path(target))
     pairs = (text.partition(":") for text in page_headers)
@@ -330,17 +338,9 @@ async def fetch(
             # Only now: a wrong option of the gate empties no file.
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
             if dashboard_at is not None:
-                # A server takes a tenth of a start to import.
-                from robotgate.dashboard import serve  # noqa: PLC0415
-
-                page = serve(gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls)
-                try:
-                    with common.os_errors("serve --dashboard at {}:{}".format(*dashboard_at)):
-                        output.to_stderr(f"dashboard: {await stack.enter_async_context(page)}")
-                except errors.OptionError as error:
-                    # Of its address.
-                    problem = str(error).partition(": ")[2]
-                    raise click.UsageError(f"--dashboard: {problem}") from error
+                await _serve_dashboard(
+                    stack, gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls
+                )
             await crawl.run(gate, lists.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
         left = output.counted(crawl.progress.left.total(), "URL")
@@ -350,6 +350,24 @@ async def fetch(
     if not is_quiet:
         output.to_stderr(crawl.progress.summary())
     return 1 if crawl.progress.failed else 0
+
+
+async def _serve_dashboard(
+    stack: AsyncExitStack, gate: RobotGate, host: str, port: int, *, token: str | None, controls: bool
+) -> None:
+    """Serve the dashboard until the stack is closed, and tell its URL."""
+    # A server takes a tenth of a start to import.
+    from robotgate.dashboard import serve  # noqa: PLC0415
+
+    page = serve(gate, host, port, token=token, controls=controls)
+    try:
+        with common.os_errors(f"serve --dashboard at {host}:{port}"):
+            url = await stack.enter_async_context(page)
+    except errors.OptionError as error:
+        name, _, problem = str(error).partition(": ")
+        option = "--dashboard-token" if name == "token" else "--dashboard"
+        raise click.UsageError(f"{option}: {problem}") from error
+    output.to_stderr(f"dashboard: {url}")
 
 
 def _is_same_file(source: str, target: str) -> bool:

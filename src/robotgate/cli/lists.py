@@ -154,6 +154,13 @@ class Digests:
         self._parts[key[:2]] += key[2:]
         return True
 
+    def discard(self, key: bytes) -> None:
+        """Remove a digest, if it is there."""
+        part = self._parts.get(key[:2], bytearray())
+        at = part.find(key[2:])
+        if at >= 0:
+            del part[at : at + len(key) - 2]
+
 
 def key_of(url: str) -> bytes:
     """Return a digest of what is requested: without the fragment, and the same for two spellings of one URL."""

@@ -46,6 +46,8 @@ class Progress:
     """URLs that came before."""
     skipped: int = 0
     """URLs that an earlier run has done."""
+    busy: int = 0
+    """Those that were fetched with a status that may pass."""
     lost: int = 0
     """Those of `skipped` that were neither fetched nor blocked."""
     began_at: float = field(default_factory=time.monotonic)
@@ -66,16 +68,17 @@ class Progress:
 
     @property
     def failed(self) -> int:
-        """The number of URLs that were neither fetched nor blocked by the site's rules."""
+        """The number of URLs that were neither fetched, with a status that stays, nor blocked by the site's rules."""
         done = self.outcomes[Outcome.FETCHED] + self.outcomes[Outcome.BLOCKED]
-        return self.outcomes.total() - done + self.lost
+        return self.outcomes.total() - done + self.lost + self.busy
 
     def summary(self) -> str:
         """Return the counts as one plain sentence."""
         repeated = f", {self.repeated:,} repeated" if self.repeated else ""
         skipped = f", {self.skipped:,} done before" if self.skipped else ""
         lost = f" ({self.lost:,} of them neither fetched nor blocked)" if self.lost else ""
-        return f"{self._counts()}{repeated}{skipped}{lost} in {time.monotonic() - self.began_at:.1f} s"
+        busy = f" ({self.busy:,} with status 429, 502, 503 or 504)" if self.busy else ""
+        return f"{self._counts()}{busy}{repeated}{skipped}{lost} in {time.monotonic() - self.began_at:.1f} s"
 
     @asynccontextmanager
     async def shown(self, gate: RobotGate) -> AsyncIterator[None]:

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate import Response, Verdict, errors
 from robotgate.cli import check, files, output
 from robotgate.cli.lists import Digests, key_of
+from robotgate.client.fetch import GATEWAY_STATUSES
+from robotgate.pace.signals import TELLING_STATUSES
+from robotgate.pace.state import GOOD_BELOW
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import aiohttp
@@ -89,10 +93,32 @@ _LASTING: Final = {
 """Errors of failed pages that another attempt would meet again."""
 
 
-class Earlier:
-    """What the rows of earlier runs say of URLs."""
+_BUSY: Final = TELLING_STATUSES | GATEWAY_STATUSES
+"""Statuses of pages that were fetched but are not what was asked for; ``--retries`` repeats them, too."""
 
-    def __init__(self) -> None:
+
+def is_passing(row: Row) -> bool:
+    """Return whether the reason for which a row has no page may have passed."""
+    if row.get("outcome") == Outcome.FETCHED:
+        return row.get("status") in _BUSY
+    return row.get("outcome") in _PASSING and row.get("error") not in _LASTING
+
+
+def is_failed(row: Row) -> bool:
+    """Return whether a row has no page, for whatever reason, or one with the status of an error."""
+    status = row.get("status")
+    return row.get("outcome") != Outcome.FETCHED or (isinstance(status, int) and status >= GOOD_BELOW)
+
+
+class Earlier:
+    """What the rows of earlier runs say of URLs. Of several rows of a URL, the last counts.
+
+    Args:
+        is_again: tells of a row whether its URL is asked for again.
+    """
+
+    def __init__(self, is_again: Callable[[Row], bool] = is_passing) -> None:
+        self._is_again = is_again
         self.done: Digests = Digests()
         """Those that are not asked for again, by `key_of`."""
         self.lost: Digests = Digests()
@@ -118,14 +144,16 @@ class Earlier:
                 if row := row_of(line):
                     self._add(row)
 
-    def _add(self, row: dict[str, object]) -> None:
-        key, outcome = key_of(str(row["url"])), row.get("outcome")
-        if outcome in _PASSING and row.get("error") not in _LASTING:
+    def _add(self, row: Row) -> None:
+        key = key_of(str(row["url"]))
+        self.lost.discard(key)
+        if self._is_again(row):
+            self.done.discard(key)
             self.attempts[key] = self.attempts.get(key, 0) + 1
             return
         self.attempts.pop(key, None)
         self.done.add(key)
-        if outcome in (Outcome.FAILED, Outcome.INVALID):
+        if row.get("outcome") in (Outcome.FAILED, Outcome.INVALID):
             self.lost.add(key)
 
 
