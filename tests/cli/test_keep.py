@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.conftest import FETCH, run
+from tests.cli.conftest import FETCH, ROBOTS, run
 from warcio.archiveiterator import ArchiveIterator
 
 from robotgate.cli.files import file_name
@@ -101,7 +101,7 @@ def test_rows_have_times_and_headers(site: LocalSite) -> None:
 
 
 def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path) -> None:
-    """As another program reads it: a response and its request for each answer. None is overwritten."""
+    """As another program reads it: those of robots.txt, and of each page that was answered. None is overwritten."""
     path = tmp_path / "pages.warc.gz"
 
     ended = run(*FETCH, "--warc", str(path), f"{site.base}/a", f"{site.base}/gone", f"{site.base}/private/x")
@@ -111,6 +111,8 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
     assert head[0] == "warcinfo"
     assert sorted(records) == sorted(
         [
+            ("response", f"{site.base}/robots.txt", "200 OK", site.robots.encode()),
+            ("request", f"{site.base}/robots.txt", "/robots.txt HTTP/1.1", b""),
             ("response", f"{site.base}/a", "200 OK", b"hello"),
             # warcio takes the first word of a request line for its protocol.
             ("request", f"{site.base}/a", "/a HTTP/1.1", b""),
@@ -128,6 +130,38 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
     assert (again.status, again.out, path.read_bytes()) == (2, "", before)
     assert again.err == f"Error: cannot write {path}: File exists\n"
     assert site.asked["/a"] == 1
+
+
+def test_robots_txt_is_in_a_warc_file_when_it_was_requested(site: LocalSite, tmp_path: Path) -> None:
+    """As it was served, and marked if its end was not read; a run that has it from the store does not request it."""
+    store = [option for option in FETCH if option != "--no-store"]
+    site.robots = ROBOTS + "#" * 600_000
+    first, second = tmp_path / "first.warc.gz", tmp_path / "second.warc.gz"
+
+    for path in (first, second):
+        assert run(*store, "--warc", str(path), f"{site.base}/a").status == 0
+
+    with first.open("rb") as file:
+        bodies = {
+            record.rec_headers.get_header("WARC-Truncated"): record.content_stream().read()
+            for record in ArchiveIterator(file)
+            if record.rec_type == "response"
+        }
+    assert bodies[None] == b"hello"
+    assert bodies["length"] == site.robots.encode()[: len(bodies["length"])]
+    assert 500_000 < len(bodies["length"]) < 600_000
+    assert [url for kind, url, *_ in _warc(second) if kind == "response"] == [f"{site.base}/a"]
+
+
+def test_a_resumed_run_writes_another_warc_file(site: LocalSite, tmp_path: Path) -> None:
+    """With a number in its name; those before it stay as they are, and the pages of all are those of the list."""
+    for name, paths in {"pages": ["a"], "pages-2": ["a", "b"], "pages-3": ["a", "b", "c"]}.items():
+        urls = [f"{site.base}/{path}" for path in paths]
+        kept = ("-o", str(tmp_path / "rows"), "--resume", "--warc", str(tmp_path / "pages.warc.gz"))
+        assert run(*FETCH, *kept, *urls).status == 0
+        pages = [record for record in _warc(tmp_path / f"{name}.warc.gz") if record[0] == "response"]
+        assert [url for _, url, *_ in pages] == [f"{site.base}/robots.txt", urls[-1]]
+    assert len(list(tmp_path.glob("*.warc.gz"))) == 3
 
 
 def test_statements_are_kept_with_the_page(site: LocalSite, tmp_path: Path) -> None:
@@ -191,7 +225,10 @@ async def test_ctrl_c_leaves_a_valid_warc_file_and_rows_to_resume(
 
     assert process.returncode == 130
     assert err.decode().endswith("; 2 URLs and what was left to read not done\n")
-    assert [url for kind, url, *_ in _warc(warc) if kind == "response"] == listed[:2]
+    assert [url for kind, url, *_ in _warc(warc) if kind == "response"] == [
+        f"{site.base}/robots.txt",
+        *listed[:2],
+    ]
 
     # A killed run may have left half a row.
     with rows.open("a") as file:

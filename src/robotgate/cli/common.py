@@ -20,6 +20,7 @@ from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy,
 from robotgate.cli import config
 from robotgate.cli.output import in_plain_words, logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
+from robotgate.client.robots import AiohttpFetcher
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.gate_options import GATE_OPTIONS, open_store
@@ -27,8 +28,9 @@ from robotgate.rules.grammar import product_token
 from robotgate.statements import Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from robotgate.cli.files import WarcFile
     from robotgate.identity import Signer
     from robotgate.stores.base import OwnStore
 
@@ -265,13 +267,13 @@ def _default_path() -> Path:
 @asynccontextmanager
 async def opened_gate(
     store: MemoryStore | OwnStore,
-    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
     signer: Signer | None = None,
+    warc: WarcFile | None = None,
 ) -> AsyncIterator[RobotGate]:
     """Open a gate, with the options of the command that runs, and its store until the end of the block.
 
     Args:
-        middlewares: of the session that fetches pages.
+        warc: where what is requested is recorded. It has to be opened within the block, before anything is.
 
     Raises:
         OptionError: an option makes no sense.
@@ -289,11 +291,13 @@ async def opened_gate(
     connector = BudgetedConnector(
         max_look_ups=MAX_LOOK_UPS, allow_private_addresses=params["allow_private_addresses"]
     )
+    traces = [] if warc is None else [warc.trace_config]
     async with aiohttp.ClientSession(
-        connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares, **HEADER_LIMITS
+        connector=connector, proxy=proxy, trust_env=trust_env, trace_configs=traces, **HEADER_LIMITS
     ) as session:
+        fetcher = None if warc is None else warc.recorder(AiohttpFetcher(session))
         options = {name: value for name, value in params.items() if name in _OF_GATE}
-        gate = make_gate(**options, signer=signer, session=session, store=store)
+        gate = make_gate(**options, signer=signer, session=session, store=store, fetcher=fetcher)
         # Wrong options have been reported: the store is opened, and its file made, only now.
         async with store, gate:
             yield gate

@@ -220,7 +220,8 @@ _pace_options = common.all_of(
     *("--warc", "warc_path"),
     metavar="FILE",
     type=common.FILE,
-    help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
+    help="Write all requests and responses to a new WARC file, with --resume to pages-2.warc.gz if there is"
+    " pages.warc.gz; needs robotgate[warc].",
 )
 @common.gate_options()
 @_pace_options
@@ -316,7 +317,9 @@ async def fetch(
             earlier.read(Path(target))
     pairs = (text.partition(":") for text in page_headers)
     headers = CIMultiDict((name, value.strip()) for name, _, value in pairs)
+    warc = None
     if warc_path is not None:
+        warc = files.WarcFile(files.free_path(warc_path) if resume else warc_path, f"robotgate/{__version__}")
         # The file has bodies as the server sends them, so they are asked for without a Content-Encoding.
         headers["Accept-Encoding"] = "identity"
     crawl = Crawl(
@@ -328,15 +331,15 @@ async def fetch(
         timeout=timeout,
         retries=retries,
         headers=headers,
+        warc=warc,
         per_host=concurrency_per_host,
     )
     is_quiet = common.verbosity() < 0
 
-    middlewares = () if warc_path is None else (files.record,)
     try:
-        async with common.opened_gate(store, middlewares, signer) as gate, AsyncExitStack() as stack:
+        async with common.opened_gate(store, signer, crawl.warc) as gate, AsyncExitStack() as stack:
             # Only now: a wrong option of the gate empties no file.
-            crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
+            crawl.rows = _opened(stack, target, folder, crawl.warc, has_rows=resume)
             if dashboard_at is not None:
                 await _serve_dashboard(
                     stack, gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls
@@ -375,17 +378,17 @@ def _is_same_file(source: str, target: str) -> bool:
 
 
 def _opened(
-    stack: AsyncExitStack, target: str, folder: Path | None, warc_path: Path | None, *, has_rows: bool
-) -> tuple[IO[str] | None, files.WarcFile | None]:
-    """Open the file of rows and the WARC file, which the stack closes, and make the folder of bodies."""
-    rows = warc = None
+    stack: AsyncExitStack, target: str, folder: Path | None, warc: files.WarcFile | None, *, has_rows: bool
+) -> IO[str] | None:
+    """Open the WARC file, and that of rows, which the stack closes, and make the folder of bodies."""
+    rows = None
     if target != "-":
         with common.os_errors(f"write {target}"):
             rows = stack.enter_context(click.open_file(target, "a" if has_rows else "w", encoding="utf-8"))
     if folder is not None:
         with common.os_errors(f"make {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-    if warc_path is not None:
-        with common.os_errors(f"write {warc_path}"):
-            warc = stack.enter_context(closing(files.WarcFile(warc_path, f"robotgate/{__version__}")))
-    return rows, warc
+    if warc is not None:
+        with common.os_errors(f"write {warc.path}"):
+            stack.enter_context(closing(warc.open()))
+    return rows

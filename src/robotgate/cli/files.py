@@ -1,8 +1,8 @@
 """Files: what ``robotgate fetch`` keeps besides rows.
 
 A body has a file of its own, and beside it a ``.meta.json`` with its row and its headers. A WARC file (ISO 28500) has a
-request and a response record for each request that was answered, redirects included, and a metadata record for each
-page if what its site says about its use is kept.
+request and a response record for each request that was answered, redirects and robots.txt included, and a metadata
+record for each page if what its site says about its use is kept.
 """
 
 from __future__ import annotations
@@ -15,15 +15,26 @@ import re
 import tempfile
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, HttpVersion10
+from aiohttp import (
+    ClientResponse,
+    ClientSession,
+    HttpVersion10,
+    TraceConfig,
+    TraceRequestEndParams,
+    TraceRequestRedirectParams,
+)
 from yarl import URL
 
+from robotgate.cli.common import os_errors
 from robotgate.cli.lists import digest
 from robotgate.cli.output import json_of
+from robotgate.sites.record import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +43,8 @@ if TYPE_CHECKING:
     from warcio.recordloader import ArcWarcRecord
 
     from robotgate import Response
+    from robotgate.client.robots import Fetcher
+    from robotgate.sites.record import Failure
 
 Exchange: TypeAlias = "tuple[datetime, ClientResponse]"
 """When the head of a response came, and the response."""
@@ -41,8 +54,10 @@ MAX_STEM: Final = 80
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
 _ENCODINGS: Final = frozenset({"content-encoding", "transfer-encoding", "content-length"})
 """Headers that describe the body as it was sent. The body is kept decoded."""
+_WARC: Final = ".warc"
+"""What comes behind the number of a file."""
 _exchanges: ContextVar[list[Exchange]] = ContextVar("robotgate_exchanges")
-"""Those of the page that is being fetched."""
+"""Those of the page, or of the robots.txt, that is being fetched."""
 
 
 @contextmanager
@@ -95,26 +110,22 @@ async def save(folder: Path, name: str, body: bytes, row: Mapping[str, object]) 
     await asyncio.to_thread(write)
 
 
-async def record(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """Note a request and its response for a `WarcFile`: a middleware of an aiohttp session.
-
-    It runs once for each redirect and each attempt. Requests for robots.txt do not pass it.
-    """
-    response = await handler(request)
-    _exchanges.get([]).append((datetime.now(UTC), response))
-    return response
+def free_path(path: Path) -> Path:
+    """Return a path, or where there is a file, one with a number in its name: ``pages-2.warc.gz``."""
+    stem, dot, end = path.name.rpartition(_WARC) if _WARC in path.name else (path.name, "", "")
+    numbered = (path.with_name(f"{stem}-{number}{dot}{end}") for number in count(2))
+    return next(each for each in chain([path], numbered) if not os.path.lexists(each))
 
 
 class WarcFile:
     """A new WARC file, compressed record by record; it is valid after every `save`, however the program ends.
 
     Args:
-        path: where it is created.
+        path: where `open` creates it.
         software: what the file names as its writer.
 
     Raises:
         ModuleNotFoundError: warcio is not installed.
-        OSError: there is such a file, or it cannot be created.
     """
 
     def __init__(self, path: Path, software: str) -> None:
@@ -126,9 +137,27 @@ class WarcFile:
         writer = WARCWriter(about_file := io.BytesIO(), gzip=True)
         about = {"software": software, "format": "WARC File Format 1.1"}
         writer.write_record(writer.create_warcinfo_record(path.name, about))
+        self._about = about_file.getvalue()
+        self.path = path
+        self.trace_config = TraceConfig()
+        """Notes the exchanges of a session: each redirect, and each attempt."""
+        self.trace_config.on_request_redirect.append(_note)
+        self.trace_config.on_request_end.append(_note)
+
+    def open(self) -> Self:
+        """Create it.
+
+        Raises:
+            OSError: there is such a file, or it cannot be created.
+        """
         # Unbuffered, so that what `save` has written stays if the program is killed.
-        self._file = path.open("xb", buffering=0)
-        self._append(about_file.getvalue())
+        self._file = self.path.open("xb", buffering=0)
+        self._append(self._about)
+        return self
+
+    def recorder(self, fetcher: Fetcher) -> Fetcher:
+        """Return a fetcher whose answers are recorded here."""
+        return _RobotsRecorder(fetcher, self)
 
     def begin(self) -> None:
         """Note the exchanges of this task from now on: those of its next page."""
@@ -153,6 +182,14 @@ class WarcFile:
 
         self._append(b"".join(await asyncio.to_thread(records)))
 
+    async def save_robots(self, exchange: Exchange, body: bytes, *, is_whole: bool) -> None:
+        """Write the records of one request for a robots.txt.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._append(await asyncio.to_thread(_records, exchange, body, {}, is_whole=is_whole))
+
     def _append(self, content: bytes) -> None:
         whole = self._file.tell()
         try:
@@ -170,7 +207,37 @@ class WarcFile:
         self._file.close()
 
 
-def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _RobotsRecorder:
+    """Requests robots.txt files as a gate does, and writes each answer to a WARC file."""
+
+    fetcher: Fetcher
+    warc: WarcFile
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
+    ) -> Answer | Failure:
+        """As `Fetcher.fetch`."""
+        # Not those of the page that waits for it.
+        exchanges: list[Exchange] = []
+        token = _exchanges.set(exchanges)
+        try:
+            answer = await self.fetcher.fetch(url, headers=headers, max_bytes=max_bytes, timeout=timeout)
+        finally:
+            _exchanges.reset(token)
+        if isinstance(answer, Answer):
+            with os_errors(f"keep {url}"):
+                await self.warc.save_robots(exchanges[-1], answer.body, is_whole=len(answer.body) < max_bytes)
+        return answer
+
+
+async def _note(
+    _: ClientSession, __: object, ended: TraceRequestEndParams | TraceRequestRedirectParams
+) -> None:
+    _exchanges.get([]).append((datetime.now(UTC), ended.response))
+
+
+def _records(exchange: Exchange, body: bytes, said: Mapping[str, object], *, is_whole: bool = True) -> bytes:
     """Return a response record, and the request and metadata records that belong to it, compressed."""
     from warcio.statusandheaders import StatusAndHeaders  # noqa: PLC0415 - installed only with the extra
     from warcio.warcwriter import WARCWriter  # noqa: PLC0415 - as above
@@ -191,6 +258,8 @@ def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> byt
     protocol = "HTTP/1.0" if answer.version == HttpVersion10 else "HTTP/1.1"
     head = StatusAndHeaders(status, [*kept, ("Content-Length", str(len(body)))], protocol=protocol)
     response = made("response", body, http_headers=head)
+    if not is_whole:
+        response.rec_headers.add_header("WARC-Truncated", "length")
     sent = [(name, _octets(value)) for name, value in answer.request_info.headers.items()]
     asked = StatusAndHeaders(f"{answer.method} {answer.url.raw_path_qs} HTTP/1.1", sent, is_http_request=True)
     writer.write_request_response_pair(made("request", b"", http_headers=asked), response)
