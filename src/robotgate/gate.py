@@ -106,12 +106,12 @@ class RobotGate:
         options["purposes"] = frozenset(options["purposes"])
         self._identity = identify(agent, contact=contact, token=options["token"], signer=options["signer"])
         self._max_wait = options["max_wait"]
-        clock, store = options["clock"], options["store"]
-        self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
-        self._ticks, self._epoch = ticks_of(self._clock)
+        given, store = options["clock"], options["store"]
+        clock: Clock = SystemClock() if given is None else SteadyClock(given)
+        self._ticks, self._epoch = ticks_of(clock)
         self._own_store: OwnStore | None = None
         if isinstance(store, str | os.PathLike):
-            store = self._own_store = open_store(store, clock=self._clock)
+            store = self._own_store = open_store(store, clock=clock)
         per_host = Overrides(host_options(options), options["overrides"])
         session = options["session"]
         connector = None if session is None else session.connector
@@ -301,7 +301,7 @@ class RobotGate:
         self._scheduler.check_loop()
         site, target, _ = self._locate(url)
         ruling = self._cache.fresh(site, self._scheduler.now()) or await self._cache.known(site)
-        return ruling.verdict(target, now=self._clock.now())
+        return ruling.verdict(target, now=self._scheduler.now())
 
     async def robots(self, url: str | URL) -> RobotsRecord:
         """What is known of the robots.txt of a URL's origin, as it was served; requested if nothing fresh is known.
@@ -571,7 +571,7 @@ class RobotGate:
             GateClosedError: the gate is not open.
         """
         self._check_open()
-        now, wait_time = self._clock.now(), self._scheduler.wait_time
+        now, wait_time = self._scheduler.now(), self._scheduler.wait_time
         return [
             HostView.of(host, now=now, next_allowed_at=now + min(map(wait_time, host.origins), default=0.0))
             for host in self._scheduler.hosts.values()
@@ -637,7 +637,7 @@ class RobotGate:
                 raise OptionError(f"until={until!r}: give a datetime that knows its time zone")
             until = until.timestamp()
         check_patience("until", until)
-        if until <= self._clock.now():
+        if until <= self._scheduler.now():
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
@@ -783,7 +783,7 @@ class RobotGate:
         return self._turns.locate(url)
 
     def _view(self, site: Site) -> OriginView:
-        now = self._clock.now()
+        now = self._scheduler.now()
         ruling = self._cache.ruling(site, now)
         next_allowed_at = now + self._scheduler.wait_time(site)
         return OriginView.of_site(site, ruling, now=now, next_allowed_at=next_allowed_at)

@@ -184,6 +184,7 @@ class SiteCache:
         if not site.options["ignore_robots"]:
             record = await self._find_out(site, route)
             if record is not None and record is not site.record:
+                # A proxy failed, which is not kept.
                 return self._ruling_of(record, site, self.scheduler.now())
         if site.ruling is not None:
             return site.ruling

@@ -189,6 +189,7 @@ class Persistence:
             for host in [host for host in work.unowned if host.key not in self._obtaining]:
                 work.unowned.discard(host)
                 if not host.may_pace():
+                    # If its lease has ended, the store is told of the visits under it.
                     self.hand_on(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False

@@ -148,7 +148,7 @@ class Survey:
 
     def __init__(self, gate: RobotGate) -> None:
         self._ruling = lru_cache(maxsize=MAX_READ)(
-            lambda site, _record, _minute: gate._cache.ruling(site, gate._clock.now())
+            lambda site, _record, _minute: gate._cache.ruling(site, gate._scheduler.now())
         )
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}

@@ -583,6 +583,7 @@ class Scheduler:
             self.events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
         if until_at > before:
+            # A new block, or one that has grown.
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
                 host.blocked_by = BlockCause.OVERLOADED if heard.pause is None else BlockCause.ASKED
                 self.events.emit(

@@ -82,6 +82,7 @@ class TurnPlace:
     """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
     state: TurnState = NEW
     granted: asyncio.Future[None] | None = None
+    """Done when it is granted or refused; None before it has waited."""
     holder: asyncio.Task[object] | None = None
     """The task that would wait for itself if it asked for the same host again."""
 

@@ -207,6 +207,7 @@ class Rules:
                     return True
             else:
                 return True
+        # A Disallow matches.
         if target == ROBOTS_TXT:
             return True
         allow = disallow.allow

@@ -84,6 +84,7 @@ class Waiter:
     """A task that waits for a host."""
 
     obtained: asyncio.Future[Grant]
+    """Done when the host is granted to the session."""
     since: float
     """By the clock of leases."""
     pace: float | None = None
