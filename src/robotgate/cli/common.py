@@ -9,7 +9,7 @@ import urllib.request
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, Protocol, TypeVar
 
 import aiohttp
 import click
@@ -30,7 +30,7 @@ from robotgate.statements import Purpose
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from robotgate.cli.files import WarcFile
+    from robotgate.client.robots import Fetcher
     from robotgate.identity import Signer
     from robotgate.stores.base import OwnStore
 
@@ -264,16 +264,26 @@ def _default_path() -> Path:
     return path
 
 
+class Recorder(Protocol):
+    """Records what a session and its gate request."""
+
+    trace_config: aiohttp.TraceConfig
+    """Of the session."""
+
+    def recorded(self, fetcher: Fetcher) -> Fetcher:
+        """Return what requests robots.txt by a fetcher, and records it."""
+
+
 @asynccontextmanager
 async def opened_gate(
     store: MemoryStore | OwnStore,
     signer: Signer | None = None,
-    warc: WarcFile | None = None,
+    recorder: Recorder | None = None,
 ) -> AsyncIterator[RobotGate]:
     """Open a gate, with the options of the command that runs, and its store until the end of the block.
 
     Args:
-        warc: where what is requested is recorded. It has to be opened within the block, before anything is.
+        recorder: of what is requested. It has to be ready within the block, before anything is.
 
     Raises:
         OptionError: an option makes no sense.
@@ -291,11 +301,11 @@ async def opened_gate(
     connector = BudgetedConnector(
         max_look_ups=MAX_LOOK_UPS, allow_private_addresses=params["allow_private_addresses"]
     )
-    traces = [] if warc is None else [warc.trace_config]
+    traces = [] if recorder is None else [recorder.trace_config]
     async with aiohttp.ClientSession(
         connector=connector, proxy=proxy, trust_env=trust_env, trace_configs=traces, **HEADER_LIMITS
     ) as session:
-        fetcher = None if warc is None else warc.recorder(AiohttpFetcher(session))
+        fetcher = None if recorder is None else recorder.recorded(AiohttpFetcher(session))
         options = {name: value for name, value in params.items() if name in _OF_GATE}
         gate = make_gate(**options, signer=signer, session=session, store=store, fetcher=fetcher)
         # Wrong options have been reported: the store is opened, and its file made, only now.

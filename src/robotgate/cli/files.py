@@ -155,7 +155,7 @@ class WarcFile:
         self._append(self._about)
         return self
 
-    def recorder(self, fetcher: Fetcher) -> Fetcher:
+    def recorded(self, fetcher: Fetcher) -> Fetcher:
         """Return a fetcher whose answers are recorded here."""
         return _RobotsRecorder(fetcher, self)
 
