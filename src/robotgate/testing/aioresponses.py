@@ -15,7 +15,8 @@ try:
     import pytest
     from aioresponses import aioresponses
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(f"{__name__} needs {error.name}: pip install pytest aioresponses") from error
+    problem = f"{__name__} needs {error.name}: pip install pytest aioresponses"
+    raise ModuleNotFoundError(problem, name=error.name) from error
 
 from robotgate.testing import MockedResponse
 
