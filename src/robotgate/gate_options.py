@@ -72,8 +72,7 @@ class GateOptions(PaceOptions, total=False):
     keep files as they were served, so gates of both may share one."""
     recheck: Annotated[Recheck | None, Option(None, partial(check_kind, kind=Recheck | None))]
     """When a robots.txt is requested again before its age requires it: after so many visits to its host, so many
-    seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its lifetime the
-    next use of the site requests it again in the background."""
+    seconds, or so many bytes read, as `Recheck` says. By default age alone counts."""
     allow_private_addresses: Annotated[bool, Option(default=False, check=check_bool)]
     """Whether ``localhost`` and addresses that no public site has may be fetched from, whether they are in the URL or
     its name resolves to them."""
@@ -94,24 +93,18 @@ class GateOptions(PaceOptions, total=False):
         aiohttp.ClientSession | None, Option(None, partial(check_kind, kind=aiohttp.ClientSession | None))
     ]
     """An aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of its own.
-    robots.txt is requested with it as well, so through its connector and its proxy, but without its headers, cookies,
-    credentials and middlewares; its connector's limit bounds open requests. Where its class is derived from aiohttp's,
-    only the connector and `trust_env` serve robots.txt. What names resolve to is checked if its connector is a
-    `PublicConnector`. docs/proxies.md lists what else the choice decides."""
+    robots.txt is requested by it as well, but without its headers, cookies, credentials and middlewares. What names
+    resolve to is checked if its connector is a `PublicConnector`. docs/proxies.md has more."""
     store: Annotated[StoreOption, Option(None, check_store)]
     """Where rules and host states are kept; by default in the gate's memory only. The path of a file, as ``"cache.db"``
-    or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a restart knows what it
-    knew. It raises once the file cannot be used; for another `when_lost`, or any other option, pass a `SQLiteStore`.
-    The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, makes a `robotgate.stores.redis.RedisStore`
-    in the same way, shared by all gates that are given it; that needs the extra `redis`. Two gates of one process that
-    are given the same path treat each other as two processes: pass both one store instead. A store that was passed in
-    stays yours to close, and gates of one event loop may share it."""
+    or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate. The URL of a Redis or Valkey
+    server, as ``"redis://localhost:6379/0"``, makes a `robotgate.stores.redis.RedisStore` (extra `redis`).
+    For options of a store, or several gates of one process, make the store yourself: it stays yours to close."""
     max_bytes: Annotated[int, Option(MAX_FETCH_BYTES, check_count)]
     """The longest body that an awaited `fetch` reads."""
     max_hosts: Annotated[int, Option(MAX_HOSTS, check_count)]
     """How many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest are
-    evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses, that cannot be
-    reached just now, or that may not be visited yet."""
+    evicted, and loaded from `store` when they are needed again; never one that is in use, or not due."""
     clock: Annotated[Clock | None, Option(None, partial(check_kind, kind=Clock | None))]
     """The source of the time."""
     fetcher: Annotated[Fetcher | None, Option(None, partial(check_kind, kind=Fetcher | None))]
