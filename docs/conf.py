@@ -36,7 +36,7 @@ extensions: Final = [
     "_pictures_of_themes",
 ]
 # Pages for those who change robotgate are read in the repository: CONTRIBUTING.md links to them.
-exclude_patterns: Final = ["_*", "decisions.md", "design.md", "scaling.md"]
+exclude_patterns: Final = ["_*", "decisions.md", "design.md"]
 templates_path: Final[list[str]] = []
 
 # Pages are read on hosting sites too: what they are written in is CommonMark with tables, as those read it, and the

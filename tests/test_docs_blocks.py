@@ -58,8 +58,6 @@ CLAIMED: Final[dict[str, dict[str, int]]] = {
     "docs/httpx.md": {"program": 1, "python": 2},
     # By tests/test_docs_programs.py.
     "docs/private-addresses.md": {"program": 1, "text": 1},
-    # By tests/test_docs_programs.py.
-    "docs/scaling.md": {"program": 1},
     # By tests/integration/test_scrapy_docs.py.
     "docs/scrapy.md": {"program": 1},
     # By tests/test_docs_programs.py, and tests/cli/test_cache_docs.py.

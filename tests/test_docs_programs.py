@@ -1,12 +1,10 @@
-"""Programs of docs/deploying.md, private-addresses.md, scaling.md and store.md run as their pages say."""
+"""Programs of docs/deploying.md, private-addresses.md and store.md run as their pages say."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import inspect
-import io
 import os
 import signal
 import socket
@@ -29,9 +27,9 @@ if TYPE_CHECKING:
 
     Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
-DEPLOYING, ADDRESSES, SCALING, STORE = (
+DEPLOYING, ADDRESSES, STORE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("deploying", "private-addresses", "scaling", "store")
+    for name in ("deploying", "private-addresses", "store")
 )
 BOUNDS: Final = (
     (MemoryStore, "max_hosts", "100_000"),
@@ -77,16 +75,6 @@ def test_name_of_the_inside_is_refused(
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     asyncio.run(cast("Main", names["crawl"])("http://intranet.example/"))
     assert capsys.readouterr().out == shown
-
-
-def test_table_of_hosts_is_what_the_program_prints() -> None:
-    """Line by line, in order."""
-    (program,) = blocks(SCALING, "python")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(program, "docs/scaling.md", "exec"), {"__name__": "__main__"})
-    assert printed.getvalue()
-    assert f"\n{printed.getvalue()}\n" in SCALING
 
 
 async def test_store_remembers(web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
