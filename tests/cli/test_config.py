@@ -108,6 +108,11 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
         ('purpose = "search"', "purpose: give a list"),
         ('purpose = ["sleep"]', "purpose: 'sleep' is not one of"),
         ('policy = "mine"', "policy: 'mine' is not one of"),
+        ("overrides = 1", "overrides: there is no such option"),
+        ("[overrides]\ndelay = 1", "overrides.delay: give a table"),
+        ("[overrides.host]\ndely = 1", "overrides.host.dely: there is no such option"),
+        ("[overrides.host]\ndelay = 'x'", "overrides.host.delay: 'x' is not a valid float"),
+        ("[overrides.host]\ndelay = -1", "overrides.host.delay = -1.0: give a finite number"),
         ("delay", "Expected '=' after a key"),
         ("\udcff", "can't decode byte 0xff"),
     ],
@@ -120,6 +125,25 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, complaint: str) -> No
     assert (ended.status, ended.out) == (2, "")
     assert f"Error: {file}: " in ended.err
     assert complaint in ended.err
+
+
+def test_a_host_has_options_of_its_own(site: LocalSite, tmp_path: Path) -> None:
+    """Of every command that visits it; a pattern makes no difference to other hosts. They are shown, too."""
+    file = tmp_path / "crawl.toml"
+    own = '[overrides."127.0.0.1"]\nignore-robots = true\nrate = "600/3600"\npolicy = "google"\n'
+    file.write_text(LOCAL + own)
+    other = f"{site.base.replace('127.0.0.1', 'localhost')}/private/x"
+
+    fetched = run("--config", str(file), "fetch", "-q", f"{site.base}/private/x", other)
+    checked = run("--config", str(file), "check", "--json", f"{site.base}/private/x", other)
+    printed = run("--config", str(file), "--show-config", "lint", "-")
+
+    assert {str(row["url"]): row["outcome"] for row in fetched.rows} == {
+        f"{site.base}/private/x": "fetched",
+        other: "blocked",
+    }
+    assert [row["answer"] for row in checked.rows] == ["allowed", "disallowed"]
+    assert tomllib.loads(printed.out)["overrides"] == tomllib.loads(own)["overrides"]
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

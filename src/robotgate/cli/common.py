@@ -307,6 +307,7 @@ async def opened_gate(
     ) as session:
         fetcher = None if recorder is None else recorder.recorded(AiohttpFetcher(session))
         options = {name: value for name, value in params.items() if name in _OF_GATE}
+        options["overrides"] = config.overrides_of(click.get_current_context())
         gate = make_gate(**options, signer=signer, session=session, store=store, fetcher=fetcher)
         # Wrong options have been reported: the store is opened, and its file made, only now.
         async with store, gate:

@@ -1,7 +1,7 @@
 """The file of ``--config``: options in TOML, by their names on the command line.
 
 What stands at its top are options of ``robotgate fetch``, which hold for every other command that has the same ones. A
-table has the options of the command that it is named after.
+table has the options of the command that it is named after; tables of ``overrides``, those of single hosts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
+from robotgate import HostOverride, OptionError
 from robotgate.cli.output import printable
+from robotgate.options import HOST_OPTIONS
 from robotgate.stores.base import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _WITH_CREDENTIALS: Final = ("proxy", "store_path")
 _SECRET: Final = ("dashboard_token", "page_headers")
+_OVERRIDES: Final = "overrides"
+"""The table of tables for single hosts."""
+_make_override: Final[Callable[..., HostOverride]] = HostOverride
+"""It checks the types of its options itself."""
 _WIDTH: Final = 38
 """Columns in front of the comments."""
 _PLACES: Final = {
@@ -46,6 +52,8 @@ def configure(ctx: click.Context, path: Path) -> None:
         _read(ctx, of_fetch, shared, "")
         given = {(name, of_fetch[name].name or ""): value for name, value in shared.items()}
         tables = {name: value for name, value in values.items() if name not in shared}
+        hosts, of_hosts = _of_a_host(of_fetch), tables.pop(_OVERRIDES, {})
+        ctx.obj = {pattern: _override(ctx, hosts, pattern, table) for pattern, table in of_hosts.items()}
         ctx.default_map = _of_group(ctx, ctx.command, tables, given, "")
     except (OSError, ValueError, click.UsageError) as error:
         raise click.UsageError(f"{path}: {error}", ctx) from error
@@ -60,7 +68,57 @@ def show(ctx: click.Context) -> None:
         source, value = ctx.get_parameter_source(key), ctx.params[key]
         if value not in (None, (), ""):
             place = "" if source is None else places.get(source)
-            click.echo(printable(f"{f'{name} = {_toml(key, value)}':<{_WIDTH}}  # {place}"))
+            _print(name, value, key, place)
+    if "allow_private_addresses" not in ctx.params:
+        # It visits no hosts.
+        return
+    root = ctx.find_root()
+    names = {
+        option.name: name
+        for name, option in _of_a_host(_options(_commands(root.command, root)["fetch"])).items()
+    }
+    for pattern, override in overrides_of(ctx).items():
+        click.echo(printable(f"[{_OVERRIDES}.{json.dumps(pattern, ensure_ascii=False)}]"))
+        for key, value in override.given.items():
+            _print(names[key], value, key, root.params["config"])
+
+
+def overrides_of(ctx: click.Context) -> Mapping[str, HostOverride]:
+    """Return what the file says of single hosts, by pattern."""
+    return ctx.find_root().obj or {}
+
+
+def _print(name: str, value: object, key: str, place: object) -> None:
+    click.echo(printable(f"{f'{name} = {_toml(key, value)}':<{_WIDTH}}  # {place}"))
+
+
+def _of_a_host(of_fetch: Mapping[str, click.Option]) -> dict[str, click.Option]:
+    """Return the options of a host by name: those of ``fetch``, and one that is for single hosts only."""
+    own = click.Option(["--ignore-robots"], is_flag=True)
+    return {name: each for name, each in of_fetch.items() if each.name in HOST_OPTIONS} | {
+        "ignore-robots": own
+    }
+
+
+def _override(
+    ctx: click.Context, options: Mapping[str, click.Option], pattern: str, table: object
+) -> HostOverride:
+    """Return the options of the hosts of a pattern.
+
+    Raises:
+        click.UsageError: as `_read`.
+    """
+    where = f"{_OVERRIDES}.{pattern}"
+    if not isinstance(table, dict):
+        raise click.UsageError(f"{where}: give a table, for a host or a pattern")
+    given = _read(ctx, options, table, f"{where}.")
+    # Read as the command line is.
+    host = click.Command(where, params=list(options.values()), add_help_option=False)
+    values = host.make_context(where, [], default_map=given).params
+    try:
+        return _make_override(**{name: values[name] for name in given})
+    except OptionError as error:
+        raise click.UsageError(f"{where}.{str(error).replace('=', ' = ', 1)}") from error
 
 
 def _commands(command: click.Command, ctx: click.Context) -> dict[str, click.Command]:

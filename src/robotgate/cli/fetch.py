@@ -19,7 +19,7 @@ import click
 from multidict import CIMultiDict
 
 from robotgate import Origin, RobotGate, __version__, errors
-from robotgate.cli import check, common, files, lists, output, signing
+from robotgate.cli import check, common, config, files, lists, output, signing
 from robotgate.cli.progress import Progress
 from robotgate.cli.rows import Earlier, Outcome, Row, fetched, is_failed, is_passing, refused
 
@@ -322,6 +322,8 @@ async def fetch(
         warc = files.WarcFile(files.free_path(warc_path) if resume else warc_path, f"robotgate/{__version__}")
         # The file has bodies as the server sends them, so they are asked for without a Content-Encoding.
         headers["Accept-Encoding"] = "identity"
+    overrides = config.overrides_of(click.get_current_context()).values()
+    of_hosts = [each.given.get("concurrency_per_host", 1) for each in overrides]
     crawl = Crawl(
         earlier=earlier,
         seen=None if repeat else lists.Digests(),
@@ -332,7 +334,7 @@ async def fetch(
         retries=retries,
         headers=headers,
         warc=warc,
-        per_host=concurrency_per_host,
+        per_host=max([concurrency_per_host, *of_hosts]),
     )
     is_quiet = common.verbosity() < 0
 
