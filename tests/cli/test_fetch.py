@@ -294,6 +294,8 @@ def test_what_failed_for_good_is_asked_for_again_by_choice(site: LocalSite, tmp_
     }
     assert run(*FETCH, *rows, "--resume", *urls).status == 0
     assert run(*FETCH, *rows, "--retry-failed", *urls).status == 2
+    assert [run(*FETCH, *rows, "--resume", "--retry-failed", "nonsense").status for _ in range(2)] == [1, 1]
+    assert _rows(tmp_path / "rows")[-1] == ("nonsense", "invalid", 2)
 
 
 @pytest.mark.parametrize("asks", [True, False], ids=["407", "down"])

@@ -96,16 +96,17 @@ class Crawl:
         key = lists.key_of(shown)
         if not self._is_wanted(key):
             return
+        attempt = self.earlier.attempts.get(key, 0) + 1
         try:
             lists.check_url(url)
             host = Origin.of(url).host
         except errors.InvalidURLError as error:
             self.progress.outcomes[Outcome.INVALID] += 1
-            self._write(refused(shown, error) | {"attempt": 1})
+            self._write(refused(shown, error) | {"attempt": attempt})
             return
         await self._room.acquire()
         self.progress.begin(host, url)
-        tasks.create_task(self._visit(gate, host, url, self.earlier.attempts.get(key, 0) + 1))
+        tasks.create_task(self._visit(gate, host, url, attempt))
 
     def _is_wanted(self, key: bytes) -> bool:
         """Count a URL that has been done or has come before; return whether to visit it."""
