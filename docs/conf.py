@@ -87,7 +87,7 @@ nitpick_ignore_regex: Final = [
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",
-        r"robotgate\.(client\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
+        r"robotgate\.(client\.(attempt\.RequestOptions|fetch\.PageFetch|middleware\.GateMiddleware)|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Those of an `httpx.AsyncClient` and of an `aiohttp.TCPConnector`.
