@@ -459,7 +459,8 @@ class Host(HostPlaces):
         if now < self.run_began_at or (
             idle_at > self.last_visit_at + self.delay and idle_at > self.blocked_until_at
         ):
-            self.run_began_at, self.run_visits = now, self.visits
+            # A robots.txt need not count to the host's limit.
+            self.run_began_at, self.run_visits = now, self.visits + turn.ahead
         self.visits += 1
         if now > self.last_visit_at:
             self.last_visit_at = now

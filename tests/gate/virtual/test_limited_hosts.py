@@ -64,6 +64,16 @@ async def test_429_alone_teaches_a_delay(tasks: int) -> None:
     assert len([at for at in off if at >= 15]) <= 0.01 * len(warm)
 
 
+async def test_a_slow_host_is_found_at_once() -> None:
+    """Of one request in 5 seconds, three quarters are made from the second minute on; its robots.txt counts for none."""
+    good: list[float] = []
+    off: list[float] = []
+    async with make_gate(delay=0.02, adaptive=True) as gate:
+        await crawl(gate, Bucket(0.2, 1), until=180.0, good=good, off=off)
+    assert len([at for at in good if at >= 60]) >= 0.8 * 24
+    assert len([at for at in off if at >= 60]) <= 1
+
+
 async def test_refusals_may_come_before_good_answers() -> None:
     """A host takes two requests at once, each for 0.1 s, and refuses others sooner than it answers those."""
     good, off = list[float](), list[float]()
