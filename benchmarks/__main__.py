@@ -1,6 +1,6 @@
 """Measure robotgate beside what people use instead: ``python -m benchmarks [names] [--quick]``.
 
-Without names, all groups, in half an hour; with ``--quick`` in three minutes, on few hosts, so that nothing rots. What
+Without names, all groups, in forty minutes; with ``--quick`` in three minutes, on few hosts, so that nothing rots. What
 is found is printed as Markdown; ``--json`` keeps it, and everything else is made from that file.
 """
 
@@ -76,7 +76,7 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.corpus and not any(options.corpus.glob("*.txt")):
         parser.error(f"no *.txt in {options.corpus}")
     if options.json and not options.json.parent.is_dir():
-        parser.error(f"no folder {options.json.parent}")  # Said before half an hour has gone by.
+        parser.error(f"no folder {options.json.parent}")  # Said before forty minutes have gone by.
     options.effort = Effort.QUICK if options.quick else Effort.FULL
     if options.json and options.json.exists() and read_report(options.json).effort is not options.effort:
         parser.error(f"{options.json} is no {options.effort} run")

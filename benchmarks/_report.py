@@ -34,7 +34,7 @@ class Effort(StrEnum):
     QUICK = "quick"
     """Everything once or twice, on few hosts, so that nothing rots. All groups take three minutes at most."""
     FULL = "full"
-    """What the docs show. All groups take half an hour at most."""
+    """What the docs show. All groups take forty minutes at most."""
 
     def pick(self, quick: Size, full: Size) -> Size:
         """The one that is for this effort."""
