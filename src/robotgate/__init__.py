@@ -7,7 +7,7 @@ The way of one request, from the call down and back up::
     Turns.begin                client/turns     if it may not begin at once; `judge_and_wait` has the next four steps:
     SiteCache.known            client/cache     if no fresh rules are known: robots.txt, requested once for all tasks
     Rules._allows_units        rules/           whether the rules allow it
-    Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
+    Scheduler.try_begin        pace/scheduler   after a cold start: at once where the host is due and a permit is free,
     Scheduler.wait             pace/scheduler   else in its origin's queue
     GateMiddleware.__call__    client/middleware  sends it in that turn; later hops and attempts take their own
     Turns.end, Host.end        client/turns, pace/host   the body has come: the next request is due after the delay

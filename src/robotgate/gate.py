@@ -491,8 +491,8 @@ class RobotGate:
             priority, max_wait: as `turn`.
             max_bytes: the longest body that is read when awaited, in place of the gate's.
             retries: how often at most to repeat a request that was answered with 429, 502, 503 or 504, or by an error
-                of the connection or a timeout. Each attempt has a turn and a total timeout of its own. It begins after
-                what the host asks for by Retry-After, after the pause of a host that cannot be reached, else after a
+                of the connection or a timeout. Each attempt has a turn and a total timeout of its own. It begins
+                after the host's block (429, 503), after the pause of a host that cannot be reached, else after a
                 growing pause of some seconds; but not if one of these is over `max_block`, or would end after
                 `max_wait`, which counts from the first attempt. Then, and when no attempt is left, the last answer is
                 returned, or the last error raised. POST and PATCH are never repeated, nor are bodies that are streams.

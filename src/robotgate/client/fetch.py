@@ -57,8 +57,8 @@ LOST_CONNECTIONS: Final = (
 )
 """Errors after which the same request may well succeed later."""
 FIRST_RETRY_PAUSE: Final = 1.0
-"""Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
-random up to twice that, so that many tasks do not come back together."""
+"""Seconds before the second attempt, after a 502, a 504 or a lost connection; doubled before each later one, and then
+lengthened at random up to twice that, so that many tasks do not come back together."""
 MAX_RETRY_PAUSE: Final = 60.0
 
 
@@ -324,7 +324,7 @@ class PageFetcher:
         ):
             return None
         elif status in TELLING_STATUSES:
-            # The host asked for a pause.
+            # The host is blocked: the turn waits for the end of that.
             pause = 0.0
         elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
             pause = min(growing(FIRST_RETRY_PAUSE, made), MAX_RETRY_PAUSE) * (1 + random.random())

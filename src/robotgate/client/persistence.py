@@ -9,7 +9,8 @@ A process obtains a host of a `RedisStore` by these steps; sessions of other sto
     Scheduler.dispatch        case 1: turns wait for a host that this process may not pace
     StoreWork.obtain          wakes `_transfer_hosts`, which begins a task for the host: `_obtain`
     Session.obtain            RedisSession, TagSession, BaseSession: a future for the task, `Waiter.obtained`
-    TagSession.run            sends a request that asks for the host: SessionSide.request, Link.call, lua/grants.lua
+    TagSession.run            sends requests, of which this or a later one asks for the host: Link.call, which has it
+                              made by SessionSide.request; at the server, lua/grants.lua
     BaseSession.receive       takes in a reply, to this request or to a later one: the future gets a Grant
     Scheduler.own             `_obtain` has merged the last owner's state: the turns are granted, or refused as late
 

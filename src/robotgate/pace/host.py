@@ -49,14 +49,15 @@ LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
 """Seconds; the longest delay that `latency_factor` causes."""
 MIN_BLOCK: Final = 60.0
-"""Seconds, when the server does not say how long and nothing is learned."""
+"""Seconds, when the server does not say how long and `adaptive` is off. A learner's pause of at least so many counts as
+an outage does."""
 IDLE: Final = 30.0
 """Seconds after which a host that nobody visits counts as left alone: how fast it was visited is counted anew."""
 ROUNDING: Final = 1.0
 """Seconds: servers round the time until a quota is renewed up to whole ones. Of two such times that differ by less, the
 earlier instant is the nearer one."""
 MIN_REPEATED_BLOCK: Final = 1.0
-"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
+"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row, and `adaptive` is off."""
 BLOCK_JITTER: Final = 0.1
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
@@ -294,7 +295,7 @@ class Host(HostPlaces):
             # What a store knows, and an operator's change, may be beyond the most.
             delay = max(delay, min(self.learned_delay, self.max_learned))
         if delay < self.visit_delay:
-            # A shorter one does not count for the gap that follows the visit.
+            # A shorter one does not count from the visit that is recorded. With one slot, `end` records another.
             self.next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
             self.visit_delay = LONG_AGO
         self.delay = delay
@@ -487,7 +488,7 @@ class Host(HostPlaces):
     # How it is doing.
 
     def note_answer(self, turn: PacedTurn, heard: Heard, *, is_good: bool, now: float, jitter: float) -> None:
-        """Take in what an answer says about our speed; the start of no request comes sooner by it.
+        """Take in what an answer says about our speed; no instant that is recorded moves earlier by it.
 
         Args:
             is_good: whether its status says that the host is well.

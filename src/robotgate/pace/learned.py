@@ -129,7 +129,7 @@ class Learner:
     def told_off(
         self, host: Taught, asked: float = 0.0, *, now: float, most: float, factor: float = 1.0
     ) -> float:
-        """Raise the delay, and return the seconds until the host may be asked again.
+        """Raise the delay, or the pause alone if nothing good has come since the last; return the seconds of the pause.
 
         Args:
             asked: the seconds that it asks for; 0.0 where it does not say.

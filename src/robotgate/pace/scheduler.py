@@ -651,7 +651,8 @@ class Scheduler:
         self.reconsider(host)
 
     def note_wanted(self, host: Host) -> None:
-        """Another process asks for a host: hand it on when each slot has had a turn here, and none is open.
+        """Another process asks for a host: hand it on when each slot has had a turn since it was obtained, and none is
+        open.
 
         Where none waits here, or the first is held back, it is handed on earlier: see `dispatch`.
         """

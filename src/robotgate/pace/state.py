@@ -1,4 +1,4 @@
-"""The arithmetic of politeness: what is known of a host, and when it may be visited next.
+"""The arithmetic of politeness: what is known of a host, how two accounts of it merge, and what an outage means.
 
 Nothing a server sends, and no order of events, makes a visit come sooner than it was due: instants only move later.
 `pace.host` has what an answer does to a host.

@@ -151,7 +151,8 @@ class Site(PacedOrigin):
     refresh_at: float = LONG_AGO
     """From then on the next use has robots.txt requested again."""
     ready_until_at: float = LONG_AGO
-    """Until then a use needs only the rules: until `refresh_at`, or `LONG_AGO` where nothing used them lately."""
+    """Until then a use needs only the rules: until `refresh_at`. `LONG_AGO` from each look for unused rules to the next
+    use, which then takes the longer way once."""
     since: tuple[int, int] | None = None
     """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
     refused: int = 0

@@ -2,9 +2,9 @@
 
 A grant is the exclusive right to pace one host. (The scheduler grants turns to tasks; a store grants hosts to
 processes.) A process asks for a host once and paces it from memory as if it were alone. When another process asks for
-the host, it is handed on: after one turn for each slot, or earlier if no turn waits or may begin; and once none is
-open. While no other process asks, no method is called per page. `robotgate.stores.grants` is the protocol of grants
-without I/O.
+the host, it is handed on once it has had a turn for each slot since it was obtained, or earlier if no turn waits or may
+begin; and once none is open. While no other process asks, no method is called per page. `robotgate.stores.grants` is
+the protocol of grants without I/O.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ async def test_429_alone_teaches_a_delay(tasks: int) -> None:
 
 
 async def test_a_slow_host_is_found_at_once() -> None:
-    """Of one request in 5 seconds, three quarters are made from the second minute on; its robots.txt counts for none."""
+    """Of one request in 5 seconds, four fifths are made from the second minute on; its robots.txt counts for none."""
     good: list[float] = []
     off: list[float] = []
     async with make_gate(delay=0.02, adaptive=True) as gate:

@@ -8,7 +8,7 @@
 --     -> number epoch joined items notices paces
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     notice: pattern until_in said_ago number
---     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
+--     paces: for each ask, the seconds between two visits; false if they are not known, or if it need not wait
 --   policy              -> which keys the server evicts when its memory is full: its maxmemory-policy
 --   save {{key session token visited_ago not_before_in state}...}
 --     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
