@@ -68,7 +68,7 @@ nitpick_ignore_regex: Final = [
     # Other people's names. Their inventories would be fetched from the network, which a build has no need of.
     (
         "py:.*",
-        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|aioresponses|logging|math|multidict|os|pathlib|re|scrapy|socket|sqlite3|yarl)\..*",
+        r"(aiohttp|async_api|asyncio|collections|contextlib|datetime|httpx|aioresponses|logging|math|multidict|os|pathlib|playwright|re|scrapy|socket|sqlite3|yarl)\..*",
     ),
     # The same, as modules of ours import them for their type hints.
     (

@@ -48,6 +48,8 @@ CLAIMED: Final[dict[str, dict[str, int]]] = {
     "README.md": {"console": 4},
     # By tests/cli/test_config.py.
     "docs/command-line.md": {"toml": 1},
+    # By tests/integration/test_playwright_docs.py.
+    "docs/browsers.md": {"program": 2},
     # By tests/test_docs_site.py.
     "docs/api/errors.md": {"text": 1},
     # By tests/test_prose_docs.py.

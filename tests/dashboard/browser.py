@@ -13,10 +13,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from tests.gate.servers import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from tests.gate.servers import Web
 
 PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE: Final = 120.0
@@ -27,6 +30,12 @@ OPTIONS: Final = (
     "--disable-background-networking", "--disable-extensions", "--no-first-run", "--hide-scrollbars",
     "--remote-debugging-port=0",
 )  # fmt: skip
+
+
+def led_to(web: Web) -> str:
+    """An argument for a Chromium: it finds nothing but a web of the tests, and updates of its own parts nowhere."""
+    ports = f"MAP *.example:80 {LOOPBACK}:{web.port}, MAP example.*:443 {LOOPBACK}:{web.tls_port}"
+    return f"--host-resolver-rules={ports}, EXCLUDE {LOOPBACK}, MAP * ~NOTFOUND"
 
 
 class Tab:

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from typing import Final
 
+LIBRARIES: Final = ("crawlee", "httpx", "playwright", "scrapy")
 MISSING: Final = [
-    *((f"robotgate.integrations.{library}", library, library) for library in ("crawlee", "httpx", "scrapy")),
+    *((f"robotgate.integrations.{library}", library, library) for library in LIBRARIES),
     ("robotgate.observe", "prometheus_client", "prometheus"),
     ("robotgate.observe", "opentelemetry", "otel"),
     *[("robotgate.preferences", "http_sf", "preferences")] * 5,
@@ -28,7 +29,7 @@ def missing(library, use):
     except ImportError as error:
         print(type(error).__name__, error.name, error, sep="; ")
 
-for library in ("crawlee", "httpx", "scrapy"):
+for library in sys.argv[1:]:
     missing(library, lambda: __import__("robotgate.integrations." + library))
 missing("prometheus_client", lambda: observe.prometheus(gate))
 missing("opentelemetry", lambda: observe.opentelemetry(gate))
@@ -57,10 +58,12 @@ def test_extras_are_loaded_by_nobody_else_and_told_of_where_they_are_missing() -
 
     It comes at once and always, not only where a site states a preference; verdicts and lint go on.
     """
-    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *LIBRARIES], capture_output=True, text=True, check=True
+    )
     loaded, *errors, mocked, works = ran.stdout.splitlines()
-    extras = "click crawlee cryptography http_sf httpx opentelemetry platformdirs redis rich prometheus_client scrapy"
-    none_of = {*extras.split(), "robotgate.preferences", "aioresponses", "pytest"}
+    extras = "click cryptography http_sf opentelemetry platformdirs redis rich prometheus_client aioresponses pytest"
+    none_of = {*extras.split(), *LIBRARIES, "robotgate.preferences"}
     assert none_of & set(loaded.split()) == set()
     for error, (user, library, extra) in zip(errors, MISSING, strict=True):
         kind, name, message = error.split("; ")
