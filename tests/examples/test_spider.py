@@ -1,14 +1,18 @@
-"""examples/spider.py and examples/with_crawlee.py, run as a user runs them."""
+"""examples/spider.py, with_crawlee.py and with_playwright.py, run as a user runs them."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.dashboard.browser import PROGRAM, led_to
 from tests.examples.conftest import DELAY, usage
 from tests.gate.servers import endless
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.examples.conftest import Program
     from tests.gate.servers import Web
 
@@ -92,3 +96,31 @@ async def test_crawlee_as_its_docstring_says(run: Program, internet: Web) -> Non
     assert ran.line("com/page: ") == "https://example.com/page: robots_txt"
     sites = ("https://example.org", "https://example.com")
     assert internet.counts() == {f"{site}/robots.txt": 1 for site in sites} | {f"{sites[0]}/": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium")
+async def test_playwright_as_its_docstring_says(run: Program, internet: Web, tmp_path: Path) -> None:
+    """Titles are printed; what is refused is told, and not requested, though a page names it."""
+    pytest.importorskip("playwright", reason="no playwright: pip install playwright")
+    internet.serve("https://example.org/robots.txt", "User-agent: *\nDisallow: /private")
+    internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")
+    internet.serve("https://example.org/", "<title>Home</title><img src=/private/image>", headers=HTML)
+    chromium = tmp_path / "chromium"
+    arguments = shlex.join([str(PROGRAM), led_to(internet), "--ignore-certificate-errors"])
+    chromium.write_text(f'#!/bin/sh\nexec {arguments} "$@"\n')
+    chromium.chmod(0o755)
+    ran = await run(f"{usage('with_playwright.py')} --chromium {chromium}")
+    assert ran.status == 0, ran.err
+    assert ran.line("org/: ") == "https://example.org/: 200, Home"
+    assert ran.line("image").startswith(
+        "not loaded: https://example.org/private/image is disallowed by line 2"
+    )
+    assert ran.line("com/page: ").startswith(
+        "https://example.com/page: https://example.com/page is disallowed"
+    )
+    assert set(internet.urls) - {"https://example.org/favicon.ico"} == {
+        "https://example.org/robots.txt",
+        "https://example.org/",
+        "https://example.com/robots.txt",
+    }
