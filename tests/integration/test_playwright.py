@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp.web
 import pytest
 from tests.dashboard.browser import PROGRAM, led_to
-from tests.gate.servers import DELAY, Held
+from tests.gate.servers import DELAY, OTHER, RULES, SITE, Held
 from tests.waiting import until
 
 from robotgate import (
@@ -36,9 +36,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium"),
 ]
-SITE: Final = "http://site.example"
-OTHER: Final = "http://other.example"
-PRIVATE: Final = "User-agent: *\nDisallow: /private"
 HTML: Final = {"Content-Type": "text/html"}
 SCRIPT: Final = {"Content-Type": "text/javascript"}
 
@@ -73,7 +70,7 @@ def slow_body(start: str) -> Handler:
 async def test_what_a_page_loads_is_judged(gate: RobotGate, web: Web, browser: Browser) -> None:
     """By whatever tag or script, in whichever frame, and where a redirect leads; sites see who asks."""
     for site in (SITE, OTHER):
-        web.serve(f"{site}/robots.txt", PRIVATE)
+        web.serve(f"{site}/robots.txt", RULES)
     web.serve(
         f"{SITE}/page",
         f"""<link rel=prefetch href=/private/prefetch><link rel=preload as=style href=/private/style>
@@ -182,7 +179,7 @@ async def test_refused_navigation_raises_the_error_of_the_gate(
     gate: RobotGate, web: Web, browser: Browser
 ) -> None:
     """Of the URL, or of one that it redirects to; it is not requested, and the page can go elsewhere."""
-    web.serve(f"{OTHER}/robots.txt", PRIVATE)
+    web.serve(f"{OTHER}/robots.txt", RULES)
     web.redirect(f"{SITE}/moved", f"{SITE}/more")
     web.redirect(f"{SITE}/more", f"{OTHER}/private/page")
     pages = BrowserGate(gate)
@@ -202,7 +199,7 @@ async def test_playwright_s_own_goto_fails_by_what_the_gate_refuses(
     gate: RobotGate, web: Web, browser: Browser
 ) -> None:
     """And so does a link that is clicked on; the callback tells why."""
-    web.serve(f"{SITE}/robots.txt", PRIVATE)
+    web.serve(f"{SITE}/robots.txt", RULES)
     web.serve(f"{SITE}/page", "<a href=/private/page>", headers=HTML)
     refusals: dict[str, RobotGateError] = {}
     pages = BrowserGate(gate, on_refusal=refusals.__setitem__)

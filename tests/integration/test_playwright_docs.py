@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import pytest
 from tests.dashboard.browser import PROGRAM, led_to
 from tests.documents import defined_by
-from tests.integration.test_playwright import HTML, PRIVATE, SITE, pytestmark
+from tests.gate.servers import RULES, SITE
 from tests.test_readme import ROOT, blocks
 
 from robotgate import RobotGate
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
-__all__ = ["pytestmark"]
-
+pytest.importorskip("playwright", reason="no playwright: pip install playwright")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium"),
+]
 PROGRAMS: Final = blocks((ROOT / "docs" / "browsers.md").read_text(encoding="utf-8"), "python")
 
 
@@ -41,8 +44,8 @@ async def test_crawler_crawls(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What robots.txt refuses is not requested, by a redirect neither; each refusal is told."""
-    web.serve(f"{SITE}/robots.txt", PRIVATE)
-    web.serve(f"{SITE}/page", "<title>A page</title>", headers=HTML)
+    web.serve(f"{SITE}/robots.txt", RULES)
+    web.serve(f"{SITE}/page", "<title>A page</title>", headers={"Content-Type": "text/html"})
     web.redirect(f"{SITE}/moved", f"{SITE}/private/moved")
     names = defined_by(program, "docs/browsers.md")
     names["RobotGate"] = partial(RobotGate, session=session, delay=0.1)
