@@ -139,7 +139,7 @@ class WarcFile:
         writer.write_record(writer.create_warcinfo_record(path.name, about))
         self._about = about_file.getvalue()
         self.path = path
-        self.trace_config = TraceConfig()
+        self.trace_config: TraceConfig = TraceConfig()
         """Notes the exchanges of a session: each redirect, and each attempt."""
         self.trace_config.on_request_redirect.append(_note)
         self.trace_config.on_request_end.append(_note)

@@ -30,11 +30,11 @@ class StoreWork:
         """Hosts with waiters that have to be obtained, or loaded, before their turns are granted."""
         self.leaving: list[Host] = []
         """Hosts that another process asks for, and that no turn uses any more."""
-        self.has_changed = asyncio.Event()
+        self.has_changed: asyncio.Event = asyncio.Event()
         """Hosts have to be saved, with the next batch."""
-        self.is_urgent = asyncio.Event()
+        self.is_urgent: asyncio.Event = asyncio.Event()
         """Save them at once: other processes should know it."""
-        self.has_transfers = asyncio.Event()
+        self.has_transfers: asyncio.Event = asyncio.Event()
         """Hosts have to be obtained or handed on."""
 
     def note_change(self, host: Host) -> None:

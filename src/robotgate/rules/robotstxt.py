@@ -23,7 +23,7 @@ from robotgate.rules.parser import (
     parse_classic,
     parse_text,
 )
-from robotgate.rules.verdict import Verdict
+from robotgate.rules.verdict import Reason, Rule, Verdict
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
@@ -230,6 +230,28 @@ class VerdictDraft:
     """
 
     __slots__ = Verdict.__slots__
+    allowed: bool
+    reason: Reason
+    rule: Rule | None
+    opposing: Rule | None
+    url: str
+    group: tuple[str, ...]
+    warnings: tuple[str, ...]
+    crawl_delay: float | None
+    robots: tuple[RobotsTxt, str]
+    access: None
+    robots_url: None
+    status: None
+    cause: None
+    fetched_at: None
+    fresh_until_at: None
+    retry_after: None
+    asked_delay: None
+    request_rate: None
+    max_delay: None
+    redirects: tuple[()]
+    stale: bool
+    proxy_failed: bool
 
     def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
         """Take a decision, and the rules that it comes from."""

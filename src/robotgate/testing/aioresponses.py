@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 try:
     import pytest
     from aioresponses import aioresponses
-except ModuleNotFoundError as error:
-    problem = f"{__name__} needs {error.name}: pip install pytest aioresponses"
-    raise ModuleNotFoundError(problem, name=error.name) from error
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        f"{__name__} needs {_error.name}: pip install pytest aioresponses", name=_error.name
+    ) from _error
 
 from robotgate.testing import MockedResponse
 
