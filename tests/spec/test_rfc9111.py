@@ -14,7 +14,6 @@ from robotgate.sites.record import (
     conditions,
     follow,
     granted_lifetime,
-    needs_plain_request,
     settle,
 )
 from robotgate.sites.status_table import Outcome, outcome_of
@@ -122,13 +121,6 @@ def test_4_3_3_after_a_server_error_the_copy_may_be_used() -> None:
     """As if the server had not answered (§4.2.4)."""
     record = validated(COPY, Answer(status=503))
     assert (record.outcome, record.body, record.etag) == (Outcome.FAILURE, b"old", '"v1"')
-
-
-def test_4_3_4_a_304_that_names_none_of_our_copies_updates_none() -> None:
-    """What another copy is fresh for is nothing to ours (MUST NOT)."""
-    assert needs_plain_request(COPY, Answer(status=304, etag='"v2"'))
-    assert not needs_plain_request(COPY, Answer(status=304, etag='"v1"'))
-    assert not needs_plain_request(COPY, Answer(status=304))
 
 
 def test_3_2_headers_of_a_304_replace_those_of_the_copy() -> None:
