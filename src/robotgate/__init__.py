@@ -11,7 +11,7 @@ The way of one request, from the call down and back up::
     Scheduler.wait             pace/scheduler   else in its origin's queue
     GateMiddleware.__call__    client/middleware  sends it in that turn; later hops and attempts take their own
     Turns.end, Host.end        client/turns, pace/host   the body has come: the next request is due after the delay
-    Persistence                client/persistence  twice a second, all changes go to the store
+    Persistence                client/persistence  twice a second, and at once for a block, all changes go to the store
 
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (statements, errors, urls, options and others); rules and preferences, one level; pace;

@@ -60,7 +60,7 @@ class BlockCause(Enum):
     ASKED = "it asked for a pause"
     """Retry-After, or a quota that is spent."""
     OVERLOADED = "it is overloaded"
-    """429 or 503 alone."""
+    """It told us off, and asked for no pause: 429 or 503 alone."""
     UNREACHABLE = "it cannot be reached"
     """Refused connections, names without an address, timeouts."""
     OPERATOR = "the operator blocked it"

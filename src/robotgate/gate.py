@@ -256,7 +256,8 @@ class RobotGate:
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
                 resolves to one is refused by its verdict here, and by this error when it is to be fetched.
             GateClosedError: the gate is not open.
-            HostUnavailableError: the operator blocks the host for longer than `max_block`, and no rules are known.
+            HostUnavailableError: the operator blocks the host for longer than `max_block`, and no fresh rules are
+                known.
             NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
             StoreError: the store failed.
         """
@@ -265,7 +266,8 @@ class RobotGate:
             origin_text, target = as_written(url).groups()  # type: ignore[arg-type, union-attr]
             site = self._sites[origin_text]
         except (TypeError, AttributeError, KeyError):
-            # No URL, a site that is not in memory, or a gate that is closed, which has none.
+            # No URL, or one that `as_written` does not take as it stands; a site that is not in memory by this
+            # spelling; or a gate that is closed, which has none.
             return Pending(self._allowed(url))
         if "/." not in target and self._ticks() + self._epoch < site.ready_until_at:
             return Yes() if site.rules._allows_units(target) else No()

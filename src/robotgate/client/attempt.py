@@ -1,6 +1,6 @@
 """What is asked of `gate.fetch`, and one attempt at it: the turns of its hops, within one total timeout.
 
-`client.fetch` makes attempts. The middleware gives each hop of one its turn.
+`client.fetch` makes attempts. The middleware gives each later hop of one its turn.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class SiteCache:
     pace_key: PaceKeyFunction
     max_hosts: int
     recheck: Recheck | None
-    """Where there is one, `note_visit` is to be called at the end of every turn."""
+    """Where there is one, `note_visit` is to be called at the end of the turn of every page."""
     compiler: RulesCompiler
     """Makes the rules of a file for our token."""
     overrides: Overrides
@@ -178,7 +178,7 @@ class SiteCache:
         Raises:
             GateClosedError: the gate was closed before it was known.
             NestedTurnError: asking takes a turn of the host, which this task holds, and nothing older is known.
-            HostUnavailableError: the operator blocks the host, and nothing is known.
+            HostUnavailableError: the operator blocks the host, and no fresh rules are known.
             StoreError: the store failed.
         """
         if not site.options["ignore_robots"]:
@@ -188,7 +188,8 @@ class SiteCache:
                 return self._ruling_of(record, site, self.scheduler.now())
         if site.ruling is not None:
             return site.ruling
-        # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
+        # No ruling: it was dropped, and is made from the record; or `ignore_robots` is set for its host, perhaps only
+        # since robots.txt was requested.
         return self.ruling(site, self.scheduler.now()) or site.adopt(
             Ruling(origin=site.origin, token=self.identity.token)
         )

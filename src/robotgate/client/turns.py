@@ -104,7 +104,7 @@ class PageTurn(PacedTurn):
         """The same, as rules are matched with."""
         self.max_wait: float | None = max_wait
         self.route: Route | None = route
-        """By what robots.txt is requested, if the turn has to wait for it."""
+        """What the request goes through, and so its robots.txt."""
         self.wait_began_at: float | None = None
         """When it was asked for; None until it has to wait for something."""
         self.chain: tuple[str, ...] = ()
@@ -396,6 +396,7 @@ class Turns:
                     self._judge(turn, ruling)
                     # Matching may have taken a while: the clock is read after it.
                     now = self.now()
+                    # What is known may be an old copy, where robots.txt cannot be requested now.
                     may_be_expired = may_be_expired or now >= ruling.fresh_until_at
                     if may_begin and scheduler.try_begin(turn, now):
                         return
@@ -406,7 +407,7 @@ class Turns:
                 now = self.now()
                 current = cache.fresh(site, now)
                 if current is ruling or (current is None and may_be_expired):
-                    # The rules that it was judged by still hold, or have expired for the second time.
+                    # The rules that it was judged by still hold, or have expired after they were asked for again.
                     return
                 if current is None:
                     # They have expired for the first time: they are requested again.

@@ -220,12 +220,12 @@ class Host(HostPlaces):
     delay: float = 0.0
     """Seconds between visits: as `floor`, or those learned where these are more."""
     learner: Learner | None = None
-    """None: it has not told us off."""
+    """None: this process had nothing to learn of it yet."""
     is_adaptive: bool = False
     max_learned: float = math.inf
     """Seconds; the longest delay that is learned."""
     run_began_at: float = math.inf
-    """When the present run of visits began, of which each came as soon as it was due."""
+    """When the present run of visits began, of which each came within `IDLE` of being due."""
     run_visits: int = 0
     """How many visits there were before that run."""
     best_latency: float = math.inf
@@ -531,7 +531,7 @@ class Host(HostPlaces):
         self.quota_left, self.quota_renewed_at = left, at
         return heard
 
-    def note_latency(self, turn: PacedTurn, now: float, is_good: bool) -> None:  # noqa: FBT001  # As above.
+    def note_latency(self, turn: PacedTurn, now: float, is_good: bool) -> None:  # noqa: FBT001  # A keyword takes twice as long.
         """Take in how long the first answer in a turn took."""
         known = self.latency
         took = latency = now - turn.began_at if now > turn.began_at else 0.0
@@ -553,7 +553,7 @@ class Host(HostPlaces):
             self._update_delay()
 
     def _teach(self, now: float) -> Learner:
-        """Return the host's learner, which is made when the host first says that we are too fast."""
+        """Return the host's learner, which is made when its delay is first to be raised or lowered."""
         if self.learner is None:
             self.run_began_at = min(self.run_began_at, now)
             self.learner = Learner(self)

@@ -66,7 +66,7 @@ class Taught(Protocol):
     floor: float
     """Seconds between visits that operator and site ask for."""
     run_began_at: float
-    """When the present run of visits began, of which each came as soon as it was due."""
+    """When the present run of visits began, without a longer time in which the host was left alone."""
     run_visits: int
     """How many visits there were before that run."""
 
@@ -129,7 +129,8 @@ class Learner:
     def told_off(
         self, host: Taught, asked: float = 0.0, *, now: float, most: float, factor: float = 1.0
     ) -> float:
-        """Raise the delay, or the pause alone if nothing good has come since the last; return the seconds of the pause.
+        """Return the seconds until the host may be asked again. Raises the delay, or the pause alone if no other request
+        has begun since the last.
 
         Args:
             asked: the seconds that it asks for; 0.0 where it does not say.

@@ -24,7 +24,7 @@ from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoo
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
 from robotgate.pace.host import NOT_OWNED, Host, PacedOrigin, PacedTurn, StartWindow, nested_error
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
-from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
+from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
 from robotgate.pace.turn import (
     ABANDON,
     BEGIN,
@@ -559,7 +559,9 @@ class Scheduler:
         host = paced.host
         is_good = status < GOOD_BELOW
         if turn.status is None:
+            # A page that is missing is often told of quickly.
             host.note_latency(turn, now, is_good)
+        is_good = is_good or status in MISSING_STATUSES
         turn.status = status
         if (
             is_good
@@ -603,7 +605,8 @@ class Scheduler:
         if self.work.has_store:
             self.work.note_change(host)
         if was_unreachable or until_at != before or host.shared_due_at() != due_at:
-            # Refuses waiting turns that would wait too long now. The others are woken when this turn has ended.
+            # Refuses waiting turns that would wait too long now. With one slot, the others are seen to when this
+            # turn has ended.
             self.reconsider(host)
 
     def note_outage(self, turn: PacedTurn, outage: str, *, is_silence: bool = False) -> None:

@@ -24,6 +24,8 @@ CLOCK_GRAIN: Final = 1e-6
 """Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
+MISSING_STATUSES: Final = frozenset({404, 410})
+"""These say so, too: the host took the request, and has no such page."""
 FORGIVEN_AFTER: Final = 1800.0
 """Seconds without a block after which the next block is the first again. At a host that does not learn a delay, one
 good answer is not enough: a server that answers one request and refuses the next would be asked again every minute."""

@@ -58,7 +58,10 @@ class Store(Protocol):
         """Return the last state saved for a host."""
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
-        """Keep the states of these hosts, by pace key. A gate calls it at most twice a second, with all changes."""
+        """Keep the states of these hosts, by pace key.
+
+        A gate calls it with all changes, twice a second at most, and at once for a new block.
+        """
 
     async def aclose(self) -> None:
         """Write what is pending and release all resources. A second call does nothing."""

@@ -417,6 +417,7 @@ class SessionSide:
     def ask_again(self, key: str) -> None:
         """Repeat an ask that was answered, if the host is still waited for."""
         if key in self.awaited:
+            # One less: a request has carried it before, so `withdraw` has to tell the medium.
             self._asks.setdefault(key, self._number - 1)
 
     def withdraw(self, key: str) -> None:

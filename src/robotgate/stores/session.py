@@ -107,7 +107,7 @@ class BaseSession:
         self._queue = queue
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        """Sends requests; None: they are sent at once."""
+        """Sends requests; None: it has not started, or they are sent at once, as by a `MemorySession`."""
 
     def send_soon(self) -> None:
         """Have a request sent soon."""

@@ -40,25 +40,29 @@ async def crawl(
     good: list[float],
     off: list[float],
     response: float = 0.004,
+    status: int = 200,
 ) -> None:
-    """Visit one host as often as the gate lets us; it answers 429 above its limit."""
+    """Visit one host as often as the gate lets us; it answers 429 above its limit, else with a status."""
     while now() < until:
         async with gate.turn(PAGE) as turn:
             takes = limit.takes(now())
             (good if takes else off).append(now())
             await asyncio.sleep(response if takes else 0.004)
-            turn.report(200 if takes else 429)
+            turn.report(status if takes else 429)
 
 
-@pytest.mark.parametrize("tasks", [1, 3])
-async def test_429_alone_teaches_a_delay(tasks: int) -> None:
-    """Of 5 requests a second that a host allows, nine tenths are made, and one in a hundred is refused."""
+@pytest.mark.parametrize(("tasks", "status"), [(1, 200), (3, 200), (1, 404)])
+async def test_429_alone_teaches_a_delay(tasks: int, status: int) -> None:
+    """Of 5 requests a second that a host allows, nine tenths are made, and one in a hundred is refused.
+
+    So are they where no page is there: a link checker's.
+    """
     good: list[float] = []
     off: list[float] = []
     limit = Bucket(5, 2)
     async with make_gate(delay=0.02, adaptive=True) as gate, asyncio.TaskGroup() as group:
         for _ in range(tasks):
-            group.create_task(crawl(gate, limit, until=120.0, good=good, off=off))
+            group.create_task(crawl(gate, limit, until=120.0, good=good, off=off, status=status))
     warm = [at for at in good if at >= 15]
     assert len(warm) >= 0.9 * 5 * 105
     assert len([at for at in off if at >= 15]) <= 0.01 * len(warm)
