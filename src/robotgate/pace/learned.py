@@ -129,8 +129,8 @@ class Learner:
     def told_off(
         self, host: Taught, asked: float = 0.0, *, now: float, most: float, factor: float = 1.0
     ) -> float:
-        """Return the seconds until the host may be asked again. Raises the delay, or the pause alone if no other request
-        has begun since the last.
+        """Return the seconds until the host may be asked again. Raises the delay, or the pause alone if no other
+        request has begun since the last.
 
         Args:
             asked: the seconds that it asks for; 0.0 where it does not say.

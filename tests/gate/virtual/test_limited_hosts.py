@@ -57,8 +57,7 @@ async def test_429_alone_teaches_a_delay(tasks: int, status: int) -> None:
 
     So are they where no page is there: a link checker's.
     """
-    good: list[float] = []
-    off: list[float] = []
+    good, off = list[float](), list[float]()
     limit = Bucket(5, 2)
     async with make_gate(delay=0.02, adaptive=True) as gate, asyncio.TaskGroup() as group:
         for _ in range(tasks):
@@ -70,8 +69,7 @@ async def test_429_alone_teaches_a_delay(tasks: int, status: int) -> None:
 
 async def test_a_slow_host_is_found_at_once() -> None:
     """Of one request in 5 seconds, four fifths are made from the second minute on; its robots.txt counts for none."""
-    good: list[float] = []
-    off: list[float] = []
+    good, off = list[float](), list[float]()
     async with make_gate(delay=0.02, adaptive=True) as gate:
         await crawl(gate, Bucket(0.2, 1), until=180.0, good=good, off=off)
     assert len([at for at in good if at >= 60]) >= 0.8 * 24
