@@ -44,7 +44,7 @@ from robotgate.options import (
     signature_of,
     unless_none,
 )
-from robotgate.pace.host import StartWindow
+from robotgate.pace.quota import StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places

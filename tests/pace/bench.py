@@ -10,7 +10,8 @@ from tests.paced import now
 
 from robotgate.events import Events
 from robotgate.options import DEFAULTS, HostOptions, Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn
+from robotgate.pace.quota import StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, TELLING_STATUSES, Heard
 from robotgate.pace.state import GOOD_BELOW

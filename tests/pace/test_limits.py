@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from robotgate.options import Rate
-from robotgate.pace.host import StartWindow
+from robotgate.pace.quota import StartWindow
 
 NOW: Final = 1.8e9
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.pace.bench import OPTIONS, answered, heard_of
 
 from robotgate.options import HostOptions, Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn
+from robotgate.pace.quota import StartWindow
 from robotgate.pace.spacing import Asked, joined, opens_at
 from robotgate.pace.state import GOOD_BELOW, HostState, merged
 from robotgate.rules.grammar import VisitTime

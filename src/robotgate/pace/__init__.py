@@ -5,9 +5,10 @@
     state       what is known of a host, and the arithmetic of its instants
     spacing     what a site's robots.txt asks about our speed
     signals     what an answer asks about it
+    quota       at most so many starts in any so many seconds
     learned     the delay that a host teaches us where it does not say
     turn        the states of a turn, its moves, and the permits that it holds
-    host        one host: its limits and quotas, its waiting and its open turns
+    host        one host: its limits, its waiting and its open turns
     scheduler   which waiting turn is granted next, over all hosts
     store_work  what the scheduler and the store's side tell each other
 """

@@ -9,7 +9,6 @@ metered, a token of the `AsyncLimiter`.
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop
 from itertools import islice
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
-from robotgate.options import HostOptions, Rate, limits
+from robotgate.options import HostOptions, limits
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
+from robotgate.pace.quota import StartWindow
 from robotgate.pace.signals import MAX_PAUSE, Heard
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
 from robotgate.pace.state import (
@@ -40,7 +40,6 @@ from robotgate.pace.turn import WAITING, HostPlaces, OriginPlaces, Rank, TurnPla
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
 
     from robotgate.events import BlockCause
     from robotgate.pace.state import Circuit
@@ -65,45 +64,6 @@ a start that the instant allows."""
 MAX_COUNTED: Final = 100
 """Waiters of an origin that are compared with one that comes. Where more of them go first, it may be told later that it
 comes too late, at its deadline at the latest."""
-
-
-class StartWindow:
-    """The starts that count against quotas: at most `rate.requests` in any `rate.seconds`.
-
-    The starts themselves are counted, for no token bucket keeps a quota exactly: a bucket that is full at first and
-    leaks at the rate lets a burst through, and then the rate on top of it.
-    """
-
-    __slots__ = ("rates", "starts")
-
-    def __init__(self, rates: Sequence[Rate]) -> None:
-        self.rates: tuple[Rate, ...] = tuple(rates)
-        self.starts: deque[float] = deque(maxlen=max(rate.requests for rate in rates))
-
-    def change(self, rates: Sequence[Rate]) -> None:
-        """Hold later starts to other quotas. Starts that were counted stay when a quota is lifted: it may come back."""
-        self.rates = tuple(rates)
-        most = max([self.starts.maxlen or 0, *(rate.requests for rate in rates)])
-        self.starts = deque(self.starts, maxlen=most)
-
-    def due_at(self, now: float, *, reserved: int = 0) -> float:
-        """Return the first instant at which one more start keeps all quotas; 0.0 if any instant would.
-
-        Args:
-            reserved: turns that were granted and have not started: they start now at the earliest.
-        """
-        return max((self._due_at(rate, rate.requests - reserved, now) for rate in self.rates), default=0.0)
-
-    def _due_at(self, rate: Rate, free: int, now: float) -> float:
-        if free <= 0:
-            return now + rate.seconds
-        return 0.0 if len(self.starts) < free else self.starts[-free] + rate.seconds
-
-    def served_at(self) -> float:
-        """Return the instant from which on no start counts any more."""
-        if not self.starts or not self.rates:
-            return 0.0
-        return self.starts[-1] + max(rate.seconds for rate in self.rates)
 
 
 class Lease(Protocol):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
-from robotgate.pace.host import NOT_OWNED, Host, PacedOrigin, PacedTurn, StartWindow, nested_error
+from robotgate.pace.host import NOT_OWNED, Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
 from robotgate.pace.turn import (
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from robotgate.errors import NestedTurnError, RobotGateError
+    from robotgate.pace.quota import StartWindow
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
 
