@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None, *, load: Callable[[str, Path | 
         try:
             groups[name] = load(name, options.corpus)
         except ModuleNotFoundError as error:
-            print(f"Left out: {name} needs {error.name}: pip install -e '.[bench]'", file=sys.stderr)
+            print(f"Left out: {name} needs {error.name}, of the dependency group bench", file=sys.stderr)
     report = run(groups, options.effort)
     if options.json:
         if options.json.exists():

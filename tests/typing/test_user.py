@@ -35,7 +35,7 @@ def marked(*marks: str) -> set[int]:
 def run(tool: str, *arguments: str, cwd: Path) -> str:
     """What a type checker prints."""
     if importlib.util.find_spec(tool) is None:
-        pytest.skip(f"{tool} is not installed: it is part of the extra `dev`")
+        pytest.skip(f"{tool} is not installed: it is part of the group `dev`")
     command = [sys.executable, "-m", tool, *arguments, str(PROGRAM)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd).stdout
 
