@@ -81,13 +81,13 @@ nitpick_ignore_regex: Final = [
     # Ours, but not public: described where they are returned.
     (
         "py:class",
-        r"Awaited|Doors|FetchOptions|Host|Kind\d?|PacedOrigin|PageFetch|PreferenceFile|Route|Ruling|Said|Site|Turns|TurnState",
+        r"Awaited|Doors|FetchOptions|Host|Json(Array|Object)|Kind\d?|PacedOrigin|PageFetch|PreferenceFile|Route|Ruling|Said|Site|Turns|TurnState",
     ),
     ("py:class", "GateMiddleware|_Blocks"),
     ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",
-        r"robotgate\.(client\.(attempt\.RequestOptions|fetch\.PageFetch|middleware\.GateMiddleware)|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
+        r"robotgate\.(client\.(attempt\.RequestOptions|fetch\.PageFetch|middleware\.GateMiddleware|response\.Text)|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Those of an `httpx.AsyncClient` and of an `aiohttp.TCPConnector`.

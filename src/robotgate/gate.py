@@ -279,6 +279,9 @@ class RobotGate:
         ruling = self._cache.fresh(site, self._scheduler.now()) or await self._cache.known(site)
         return ruling.rules._allows_units(units)
 
+    # Python warns by this name if nobody awaits it.
+    _allowed.__qualname__ = "RobotGate.allowed"
+
     def allowed_nowait(self, url: str | URL) -> bool | None:
         """Whether a URL may be fetched, if fresh rules are in memory; else None.
 
@@ -304,6 +307,8 @@ class RobotGate:
         site, target, _ = self._locate(url)
         ruling = self._cache.fresh(site, self._scheduler.now()) or await self._cache.known(site)
         return ruling.verdict(target, now=self._scheduler.now())
+
+    _check.__qualname__ = "RobotGate.check"
 
     async def robots(self, url: str | URL) -> RobotsRecord:
         """What is known of the robots.txt of a URL's origin, as it was served; requested if nothing fresh is known.

@@ -39,6 +39,13 @@ async def test_forgotten_await_raises(web: Web, gate: RobotGate, ask: Ask, *, is
     assert await answer is not None
 
 
+@pytest.mark.parametrize("ask", ASKS)
+async def test_python_warns_of_what_was_called(gate: RobotGate, ask: Ask) -> None:
+    """By the name that is in the program."""
+    with pytest.warns(RuntimeWarning, match=f"'{ask.__qualname__}' was never awaited"):
+        repr(ask(gate, PAGE))
+
+
 @pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("ask", ASKS)
 async def test_tasks_are_printed(web: Web, gate: RobotGate, ask: Ask, *, is_known: bool) -> None:

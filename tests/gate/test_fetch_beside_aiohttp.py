@@ -5,6 +5,7 @@ Where the two differ, a test here says so.
 
 from __future__ import annotations
 
+import pickle
 from contextlib import suppress
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
@@ -267,6 +268,8 @@ async def test_names_of_aiohttps_responses_mean_the_same(  # noqa: PLR0917  # As
     async with session.get(PAGE) as theirs:
         for name in ("ok", "status", "reason", "method", "content_type", "charset", "links"):
             assert getattr(page, name) == getattr(theirs, name)
+        assert await page.read() == await theirs.read()
+        assert await page.text() == page.text == await theirs.text()
         told = []
         for response in (page, theirs):
             try:
@@ -274,3 +277,22 @@ async def test_names_of_aiohttps_responses_mean_the_same(  # noqa: PLR0917  # As
             except aiohttp.ClientResponseError as error:
                 told.append((str(error), error.status, error.message, error.request_info.url))
         assert len(set(told)) == (1 if status >= 400 else 0)
+
+
+@pytest.mark.parametrize("body", ['{"a": [1]}', "[[], null]", '"grüße"', "4", "null"])
+async def test_json_and_text_may_be_awaited_as_aiohttps(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, body: str
+) -> None:
+    """Or not: both give equal values, which are pickled as plain ones."""
+    web.serve(PAGE, body, headers={"Content-Type": "application/json"})
+    page = await gate.fetch(PAGE)
+    value = page.json()
+    async with session.get(PAGE) as theirs:
+        assert value == await theirs.json()
+        assert await page.text("latin-1") == await theirs.text("latin-1")
+        assert await page.text("ascii", errors="ignore") == await theirs.text("ascii", errors="ignore")
+    if body[0] in "[{":
+        assert await page.json() == value
+    for given in (page.text, value):
+        copied = pickle.loads(pickle.dumps(given))
+        assert (copied, type(copied).__module__) == (given, "builtins")

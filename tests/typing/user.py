@@ -23,7 +23,12 @@ async def answers(gate: RobotGate) -> None:
     assert_type(gate.allowed_nowait(URL), bool | None)
     assert_type(await gate.check(URL), Verdict)
     assert_type(await gate.fetch(URL, headers={"Accept": "text/html"}, max_wait=None), Response)
-    assert_type((await gate.fetch(URL)).status, int)
+    page = await gate.fetch(URL)
+    assert_type(page.status, int)
+    assert_type(page.text.strip(), str)
+    assert_type(await page.text(), str)
+    assert_type(await page.json(), object)
+    assert page.json() == {"id": 1}
     async with gate.fetch(URL) as response:
         assert_type(response, aiohttp.ClientResponse)
     async with gate.turn(URL) as turn:

@@ -152,6 +152,9 @@ class PageFetcher:
             return await self._fetch_with_retries(request, act)
         return await act(self._new_attempt(request))
 
+    # Python warns by this name if nobody awaits it.
+    fetch.__qualname__ = "RobotGate.fetch"
+
     async def read_page(self, attempt: Attempt) -> Response:
         """Return the page with its body, its turn over.
 

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from aiohttp import ClientResponseError, RequestInfo, hdrs
 from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
@@ -20,7 +20,7 @@ from robotgate.statements import Preferences
 from robotgate.urls import read_links
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from robotgate.client.turns import PageTurn
     from robotgate.preferences.tdmrep import TdmRep
@@ -37,6 +37,58 @@ class Hop:
 
     url: str
     status: int
+
+
+class Text(str):
+    """A page's text, which may be called and awaited, as the method of aiohttp. It is pickled as plain text."""
+
+    __slots__ = ("_body", "_encoding")
+
+    _body: bytes
+    _encoding: str
+
+    def __new__(cls, body: bytes, encoding: str) -> Self:
+        """Decode a body."""
+        text = super().__new__(cls, body, encoding, "replace")
+        text._body, text._encoding = body, encoding
+        return text
+
+    async def __call__(self, encoding: str | None = None, errors: str = "replace") -> str:
+        """Return plain text, by default the same.
+
+        Raises:
+            LookupError, UnicodeDecodeError: as `bytes.decode`.
+        """
+        return self._body.decode(encoding or self._encoding, errors)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+class JsonObject(dict[str, object]):
+    """An object of JSON, which may be awaited, as what aiohttp returns. It is pickled as a plain `dict`."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[object, None, object]:
+        yield from ()
+        return dict(self)
+
+    def __reduce__(self) -> tuple[type[dict[str, object]], tuple[dict[str, object]]]:
+        return dict, (dict(self),)
+
+
+class JsonArray(list[object]):
+    """An array of JSON, as `JsonObject`."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[object, None, object]:
+        yield from ()
+        return list(self)
+
+    def __reduce__(self) -> tuple[type[list[object]], tuple[list[object]]]:
+        return list, (list(self),)
 
 
 class Response:
@@ -215,14 +267,27 @@ class Response:
         return "utf-8" if charset.endswith("escape") else charset
 
     @property
-    def text(self) -> str:
-        """The body as text; bytes that do not fit the charset become U+FFFD."""
-        return self.body.decode(self.encoding, errors="replace")
+    def text(self) -> Text:
+        """The body as text; bytes that do not fit the charset become U+FFFD.
 
-    def json(self) -> object:
-        """The body read as JSON.
+        ``await response.text()`` is the same, and takes aiohttp's ``encoding`` and ``errors``. For these, the text
+        keeps the body in memory; ``str(response.text)`` does not.
+        """
+        return Text(self.body, self.encoding)
+
+    def json(self) -> JsonObject | JsonArray | Awaitable[object]:
+        """The body read as JSON. If it is an object or an array, ``await response.json()`` is the same.
+
+        Any other value is returned as it is, and cannot be awaited, although type checkers let you.
 
         Raises:
             ValueError: it is not JSON.
         """
-        return json.loads(self.body)
+        value: Awaitable[object] = json.loads(self.body)
+        if isinstance(value, dict):
+            return JsonObject(value)
+        return JsonArray(value) if isinstance(value, list) else value
+
+    async def read(self) -> bytes:
+        """The body, as `body`."""
+        return self.body
