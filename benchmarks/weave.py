@@ -5,7 +5,9 @@ that says something else. Reports are named by their dates, so the newest is the
 
 The page of tables is made of the report alone. On other pages, a comment marks the place of a figure, in the middle of
 a line: ``<!-- figure gate.warm "robotgate" mean -->3.6<!-- end -->`` is one median, and ``over "Protego"`` after it
-makes it the ratio to another row's. What a mark names has to exist in the report.
+makes it the ratio to another row's. ``<!-- cells "{limited.share}, {limited.refused} %" gate scrapy -->`` marks a table
+below its head: it gets all rows of the report's table, with the medians that the text in quotation marks names. What a
+mark names has to exist in the report.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ TABLES: Final = f"{RESULTS}/tables.md"
 PAGES: Final = ("docs/benchmarks.md", "README.md")
 PLOTS: Final = "docs/plots"
 MARK: Final = re.compile(r"(<!-- figure (.*?)-->)(.*?)(<!--\s*end\s*-->)", re.DOTALL)
+CELLS: Final = re.compile(r"(<!-- cells (.*?)-->)(.*?)(<!--\s*end\s*-->)", re.DOTALL)
 END: Final = re.compile(r"<!--\s*end\s*-->")
 HEAD: Final = """\
 # Benchmark tables
@@ -70,9 +73,23 @@ def woven(page: str, report: Report) -> str:
     Raises:
         LookupError: a mark names what the report does not have, or has no end.
     """
-    if len(END.findall(page)) != len(MARK.findall(page)):
+    if len(END.findall(page)) != len(MARK.findall(page)) + len(CELLS.findall(page)):
         raise LookupError("an end of nothing: a mark is misspelt")
+    page = CELLS.sub(lambda mark: f"{mark[1]}{_cells(shlex.split(mark[2]), mark[3], report)}{mark[4]}", page)
     return MARK.sub(lambda mark: f"{mark[1]}{_figure(shlex.split(mark[2]), report)}{mark[4]}", page)
+
+
+def _cells(words: Sequence[str], text: str, report: Report) -> str:
+    cell, *keys = words
+    lines = text.strip().splitlines()[:2]
+    for row in report.table(cell.partition("{")[2].partition("}")[0]).rows:
+        cells = (_cell(cell, row.name, key, report) for key in keys)
+        lines.append(f"| {' | '.join([row.name, *cells])} |")
+    return "\n\n" + "\n".join(lines) + "\n\n"
+
+
+def _cell(cell: str, row: str, key: str, report: Report) -> str:
+    return re.sub("{(.*?)}", lambda at: _figure([at[1], row, key], report), cell)
 
 
 def _figure(words: Sequence[str], report: Report) -> str:

@@ -172,16 +172,20 @@ def test_weaving_writes_pages_and_plots(tmp_path: Path) -> None:
     assert weave.differences(tmp_path) == []
 
 
-@pytest.mark.parametrize("wrong", ["figure crowd.", "figur crawl."])
-def test_a_mark_that_cannot_be_filled_is_an_error(wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("figure crawl.", "figure crowd."), ("figure crawl.", "figur crawl."), ("{limited.", "{limit.")],
+)
+def test_a_mark_that_cannot_be_filled_is_an_error(right: str, wrong: str) -> None:
     """A figure that is no longer measured does not stay on the page in silence."""
     with pytest.raises(LookupError):
-        weave.woven(PAGE.replace("figure crawl.", wrong), REPORT)
+        weave.woven(PAGE.replace(right, wrong), REPORT)
 
 
 def test_prose_has_no_figures_of_its_own() -> None:
     """What was measured is woven, or stands in the section of what was measured once; settings are no figures."""
-    prose = weave.MARK.sub("", PAGE.partition("\n## Measured once\n")[0])
+    prose = weave.CELLS.sub("", PAGE.partition("\n## Measured once\n")[0])
+    prose = weave.MARK.sub("", prose)
     assert {*MEASURED.findall(prose), *SHARE.findall(prose)} <= SETTINGS
 
 
