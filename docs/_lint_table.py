@@ -12,16 +12,13 @@ INTRODUCTION: Final = """\
 
 This page lists what `robotgate lint robots.txt` (or a URL) finds: lines that crawlers read differently from what their
 author meant. The command prints at most 100 of each kind, with what RFC 9309 says and what to write instead.
-`robotgate.lint.lint(body)` returns the same as values.
-
-Codes are stable. The exit status is 1 with errors, 2 if a file cannot be read, else 0. How a file is served is not
-checked.
+`robotgate.lint.lint(body)` returns the same as values. The exit status is 1 with errors, 2 if a file cannot be read,
+else 0. Codes are stable.
 """
-DIFFERS: Final = "read the line differently from what its author meant"
 MEANINGS: Final = {
-    Severity.ERROR: f"Crawlers that follow RFC 9309, or that know the field at all, {DIFFERS}.",
-    Severity.WARNING: f"Some crawlers that are in use {DIFFERS}.",
-    Severity.INFO: f"Only old or rare crawlers {DIFFERS}.",
+    Severity.ERROR: "All crawlers that follow RFC 9309 or know the field read the line differently.",
+    Severity.WARNING: "Some crawlers in use today read it differently.",
+    Severity.INFO: "Only old or rare crawlers read it differently.",
 }
 HEADINGS: Final = {
     Severity.ERROR: "Errors",

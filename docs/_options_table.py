@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 INTRODUCTION: Final = """\
 # All options
 
-Each is a keyword argument of `RobotGate`, besides `agent` and `contact`. Those for single hosts are arguments of
-`HostOverride`, too. [Delays, quotas and limits](pace.md) explains those of the pace.
+Each option is a keyword argument of `RobotGate`, besides `agent` and `contact`. Options for single hosts are also
+arguments of `HostOverride`. [Delays, quotas and limits](pace.md) explains the options of the pace.
 
 | option | default | for single hosts | meaning |
 | --- | --- | --- | --- |

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # Answers for robots.txt
 
-This table says what you may fetch from a site whose robots.txt answers 404, 403 or 500, or does not answer. It decides
-for the whole origin (RFC 9309 §2.3.1). `gate.check(url)` tells which row applied.
+This table says what you may fetch from a site when a request for its robots.txt gets 404, 403, 500 or no answer. It
+decides for the whole origin (RFC 9309 §2.3.1). `gate.check(url)` tells which row applied.
 
 """
 POLICIES = """
@@ -32,9 +32,9 @@ NOTES = f"""
 - The whole request has to end within {ROBOTS_TIMEOUT:g} s, redirects included.
 - A 304 to a conditional request renews the copy. A 304 to an unconditional request is a redirect to nowhere.
 - While a copy is fresh, a failed request for it, or a redirect to nowhere, changes nothing.
-- What a [proxy](proxies.md) says or fails at is not kept, neither in memory nor in the store.
-- After {REFRESH} of its lifetime, by origin, the next use of the site has a robots.txt requested again in the
-  background. If that fails, it stays valid to its end, and the request is repeated after 1 min, doubling to 1 h.
+- Errors of a [proxy](proxies.md) are not kept, neither in memory nor in the store.
+- After {REFRESH} of the lifetime of a robots.txt, the next use of the site requests it again in the background. If that
+  fails, the copy stays valid to its end, and the request is repeated after 1 min, doubling to 1 h.
 """
 
 
