@@ -28,6 +28,7 @@ from robotgate.client.robots import Fetcher
 from robotgate.client.turn import Turn
 from robotgate.clock import Clock, SystemClock
 from robotgate.errors import (
+    BudgetExceededError,
     DisallowedError,
     EventLoopError,
     GateClosedError,
@@ -47,7 +48,7 @@ from robotgate.gate import RobotGate
 from robotgate.gate_options import GateOptions
 from robotgate.identity import Signer
 from robotgate.observe.views import GateStats, HostView, OriginView
-from robotgate.options import HostOverride, Rate, Recheck, StatusPolicy
+from robotgate.options import Budget, HostOverride, Rate, Recheck, StatusPolicy
 from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
@@ -60,6 +61,8 @@ __version__ = version("robotgate")
 
 __all__ = [
     "AccessResult",
+    "Budget",
+    "BudgetExceededError",
     "Clock",
     "Dialect",
     "DisallowedError",

@@ -15,6 +15,7 @@
         ├── PreferenceError                          the site disallows what you declared to do; do not retry
         ├── TooSoonError                        wait longer, or try again later
         ├── HostUnavailableError                the host is down or blocks us; try again later
+        ├── BudgetExceededError                 your budget is used up; it may be there anew later
         ├── ProxyUnavailableError               your proxy, or one on the way: it failed, or wants credentials
         └── ResponseTooLargeError               the site: a body over `max_bytes`
 
@@ -161,6 +162,22 @@ class HostUnavailableError(RobotGateError, ClientError):
         self.cause = cause
         self.verdict = verdict
         """The verdict, when robots.txt could not be read."""
+
+
+class BudgetExceededError(RobotGateError, ClientError):
+    """The budget is used up: the gate's `budget`, or another that the message names. Nothing was requested."""
+
+    status: ClassVar[int] = 503
+
+    def __init__(self, host: str, budget: str, retry_after: float | None) -> None:
+        when = "" if retry_after is None else f"; it is there anew in {retry_after:.0f} s"
+        super().__init__(f"the budget of {host} is used up: {budget}{when}")
+        self.host = host
+        """What it is for: a host, or `total_budget`'s ``all hosts``."""
+        self.budget = budget
+        """In words."""
+        self.retry_after = retry_after
+        """Seconds until it is there anew; None: never."""
 
 
 class ProxyUnavailableError(RobotGateError, ClientError):

@@ -44,6 +44,7 @@ from robotgate.options import (
     signature_of,
     unless_none,
 )
+from robotgate.pace.budget import Spending
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.store_work import StoreWork
@@ -121,12 +122,14 @@ class RobotGate:
         # Shared where the connector cannot serve both at once.
         robots = pages if left <= 0 else Permits(min(options["robots_concurrency"], left))
         quotas = limits([options["total_rate"]])
+        budget, speed = options["total_budget"], options["total_bytes_per_second"]
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(
             ticks=self._ticks,
             epoch=self._epoch,
             places=Places(pages, robots),
             total=StartWindow(quotas) if quotas else None,
+            spending=None if budget is None and speed == math.inf else Spending(budget, speed),
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
             work=StoreWork(has_store=store is not None),
@@ -416,6 +419,7 @@ class RobotGate:
             TooSoonError: the turn comes later than `max_wait`.
             HostUnavailableError: the site's robots.txt cannot be read, the host could not be reached for
                 `give_up_after`, or it is blocked for longer than `max_block`.
+            BudgetExceededError: a budget of the gate's is used up.
             NestedTurnError: this task already holds the turn it asks for.
             GateClosedError, StoreError: as `allowed`.
 

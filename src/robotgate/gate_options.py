@@ -2,6 +2,7 @@
 
 # Without `from __future__ import annotations`: the constructor's signature is made from these annotations.
 
+import math
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -17,17 +18,20 @@ from robotgate.identity import Signer
 from robotgate.options import (
     HOST_OPTIONS,
     MAX_HOSTS,
+    Budget,
     HostOptions,
     HostOverride,
     Option,
     PaceOptions,
     Recheck,
     check_bool,
+    check_budget,
     check_count,
     check_kind,
     check_options,
     check_rate,
     check_seconds,
+    check_speed,
     options_of,
     unless_none,
 )
@@ -56,6 +60,10 @@ class GateOptions(PaceOptions, total=False):
 
     total_rate: Annotated[tuple[int, float] | None, Option(None, check_rate)]
     """As `rate`, for the requests to all hosts together, those for robots.txt included."""
+    total_budget: Annotated[Budget | None, Option(None, check_budget)]
+    """As `budget`, for all hosts together."""
+    total_bytes_per_second: Annotated[float, Option(math.inf, check_speed)]
+    """As `bytes_per_second`, for all hosts together."""
     concurrency: Annotated[int, Option(256, check_count)]
     """Open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`."""
     robots_concurrency: Annotated[int, Option(256, check_count)]

@@ -46,6 +46,16 @@ def check_patience(name: str, value: object) -> None:
         raise OptionError(f"{name}={value!r}: give a number of seconds, 0 or more; math.inf is without limit")
 
 
+def check_speed(name: str, value: object) -> None:
+    """Check a number of bytes a second.
+
+    Raises:
+        OptionError: `value` is neither a number above 0 nor infinity.
+    """
+    if not _is_number(value, most=math.inf) or value == 0:
+        raise OptionError(f"{name}={value!r}: give a number of bytes, more than 0; math.inf is without limit")
+
+
 def check_whole(name: str, value: object, *, least: int | None = None) -> None:
     """Check a whole number.
 
@@ -157,6 +167,46 @@ class Recheck:
                 raise OptionError(f"{name}={value!r}: give more than 0, or it is requested all the time")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be fetched, and when it may be fetched anew: ``Budget(pages=10_000, per=86_400)``.
+
+    Whatever is reached first ends it. A request that has begun is not broken off, so that its bytes may exceed the
+    budget.
+
+    Raises:
+        OptionError: a value makes no sense, or neither `pages` nor `bytes` was given.
+    """
+
+    pages: int | None = None
+    """Requests that are sent, but for those for robots.txt."""
+    bytes: int | None = None
+    """Bytes of bodies that are read, decoded, those of robots.txt included."""
+    per: float | None = None
+    """Seconds from the first page until the budget is there anew; None: it is there once."""
+
+    UNLIMITED: ClassVar[Budget]
+    """The budget of an override that lifts the gate's."""
+
+    def __post_init__(self) -> None:
+        if self.pages is None and self.bytes is None:
+            raise OptionError("Budget(): give pages or bytes; without any, nothing is limited")
+        unless_none(check_count, "pages", self.pages)
+        unless_none(check_count, "bytes", self.bytes)
+        unless_none(check_seconds, "per", self.per)
+        if self.per == 0:
+            raise OptionError(f"per={self.per!r}: give more than 0, or nothing is limited")
+
+    def __str__(self) -> str:
+        """In words, as ``10000 pages in 86400 s``."""
+        counted = (self.pages, "page"), (self.bytes, "byte")
+        parts = [f"{most} {what}{'' if most == 1 else 's'}" for most, what in counted if most is not None]
+        return " and ".join(parts) + ("" if self.per is None else f" in {self.per:g} s")
+
+
+Budget.UNLIMITED = Budget(pages=sys.maxsize)
+check_budget: Final = partial(check_kind, kind=Budget | None)
+
 MAX_REQUESTS: Final = 1_000_000
 """Every start is kept in memory until it no longer counts."""
 
@@ -228,6 +278,13 @@ class PaceOptions(TypedDict, total=False):
     rate: Annotated[tuple[int, float] | None, Option(None, check_rate)]
     """A quota for each host, as ``(600, 3600)`` or ``Rate(600, 3600)``: at most so many requests in any so many
     seconds, counted from when it is set. In an override, `Rate.UNLIMITED` lifts the gate's."""
+    budget: Annotated[Budget | None, Option(None, check_budget)]
+    """What may be fetched of each host, as ``Budget(pages=10_000, per=86_400)``. Beyond it turns are refused at once,
+    with `BudgetExceededError`. A store keeps what was used, so that a restart does not give it anew. In an override,
+    `Budget.UNLIMITED` lifts the gate's."""
+    bytes_per_second: Annotated[float, Option(math.inf, check_speed)]
+    """Bytes of bodies that are read from each host, on average: a response of so many bytes moves the next request
+    later. A body that is being read is not slowed down."""
     concurrency_per_host: Annotated[int, Option(1, check_count)]
     """Open requests at one host. Above 1, delays count from start to start."""
     max_delay: Annotated[float, Option(60.0, check_patience)]
@@ -332,7 +389,7 @@ class HostOverride:
     @classmethod
     def own(cls) -> HostOverride:
         """For your own host: no robots.txt, no delay and no rate. A 429 or 503 still blocks it, and the gate's
-        concurrency holds.
+        concurrency and budget hold.
         """
         return cls(delay=0.0, rate=Rate.UNLIMITED, latency_factor=0.0, ignore_robots=True)
 

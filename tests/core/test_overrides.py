@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
-from robotgate.options import DEFAULTS, HostBlocks, HostOptions, HostOverride, Overrides, StatusPolicy
+from robotgate.options import DEFAULTS, Budget, HostBlocks, HostOptions, HostOverride, Overrides, StatusPolicy
 from robotgate.urls import HostPattern, Origin, keys
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def test_every_field_is_taken_over() -> None:
     override = HostOverride(
         delay=0.5,
         rate=(2, 3),
+        budget=Budget(pages=5),
+        bytes_per_second=1e5,
         concurrency_per_host=4,
         max_delay=math.inf,
         max_block=6.0,

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import PAGE
 
-from robotgate import Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate
+from robotgate import Budget, Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,6 +42,8 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
         ((0, -1, 1.0, "1", True, None, math.nan), ""),
     ),
     **dict.fromkeys(("rate", "total_rate"), (NO_RATE, "")),
+    **dict.fromkeys(("budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")),
+    **dict.fromkeys(("bytes_per_second", "total_bytes_per_second"), ((*NO_NUMBER, 0, None), r".*math\.inf")),
     **dict.fromkeys(
         ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"), (("yes", 1, None), "")
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate import Origin
@@ -30,10 +30,14 @@ STATE: Final = HostState(
     learned_delay=1.25,
     limit_delay=0.75,
     eases_at=NOW - 2.5,
+    budget_began_at=NOW - 3000.25,
+    budget_ends_at=NOW + 600.5,
+    budget_pages=40,
+    budget_bytes=2**33,
 )
-ADDED: Final = ("learned_delay", "limit_delay", "eases_at")
+ADDED: Final = tuple(field.name for field in fields(HostState) if "is_added" in field.metadata)
 """What older versions know nothing of."""
-OLD_STATE: Final = replace(STATE, learned_delay=0.0, limit_delay=0.0, eases_at=0.0)
+OLD_STATE: Final = replace(STATE, **{name: getattr(HostState(), name) for name in ADDED})
 RECORD: Final = RobotsRecord(
     origin=ORIGIN,
     outcome=Outcome.SUCCESS,

@@ -81,6 +81,7 @@ async def test_nothing_that_binds_ever_goes(seed: int) -> None:
             blocked_at=at if blocked else 0.0,
             blocked_until_at=at + chance.choice([60.0, 86_400.0]) if blocked else 0.0,
             failures=int(blocked),
+            budget_ends_at=at + chance.choice([0.0, 0.0, 0.0, 60.0, 3600.0]),
         )
         told[name] = state
         await store.save_hosts({name: state})
@@ -90,6 +91,7 @@ async def test_nothing_that_binds_ever_goes(seed: int) -> None:
             if found is None:
                 # A site may yet ask for a delay that counts from the last visit, and a block is remembered for a while.
                 assert max(last.next_allowed_at, (last.last_visit_at or 0.0) + LONGEST_DELAY) <= at
+                assert last.budget_ends_at <= at
                 assert last.blocked_until_at + (FORGIVEN_AFTER if last.failures else 0.0) <= at
 
 

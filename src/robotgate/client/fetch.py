@@ -25,6 +25,7 @@ from robotgate.client.proxy import Route, fault_of_error, proxy_of
 from robotgate.client.response import Hop, Response
 from robotgate.client.robots import broken_chunks
 from robotgate.errors import (
+    BudgetExceededError,
     HostUnavailableError,
     InvalidURLError,
     OptionError,
@@ -294,7 +295,9 @@ class PageFetcher:
             except (aiohttp.ClientError, TimeoutError) as error:
                 pause = self._pause_after(attempt, made, error, deadline_at)
                 if pause is None:
-                    if page is not None and isinstance(error, TooSoonError | HostUnavailableError):
+                    if page is not None and isinstance(
+                        error, TooSoonError | HostUnavailableError | BudgetExceededError
+                    ):
                         # This one was not sent: what came of the one before counts.
                         return page
                     raise

@@ -26,6 +26,7 @@ from yarl import URL
 from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, fault_of_error, proxy_of
 from robotgate.client.robots import Awaits, Silence, outage_of
 from robotgate.errors import (
+    BudgetExceededError,
     DisallowedError,
     GateClosedError,
     HostUnavailableError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 TURNED_AWAY: Final = (
     TooSoonError,
     HostUnavailableError,
+    BudgetExceededError,
     ProxyUnavailableError,
     NonPublicAddressError,
     NestedTurnError,
@@ -344,6 +346,7 @@ class Turns:
         Raises:
             DisallowedError: the site's rules refuse it.
             HostUnavailableError: its robots.txt cannot be read, or the host is blocked for too long.
+            BudgetExceededError: a budget is used up.
             TooSoonError: the turn comes later than `max_wait`.
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
@@ -358,7 +361,7 @@ class Turns:
                 TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
             )
 
-    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901  # The steps of one wait, in their order.
+    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901, PLR0912  # The steps of one wait, in their order.
         """Judge a turn's URL and wait until it is granted.
 
         Args:
@@ -373,6 +376,9 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.wait_began_at + turn.max_wait
         try:
+            if (turn.paced.host.budget or scheduler.spending) is not None:
+                # Not even robots.txt is requested for a page that no budget is left for.
+                scheduler.check_budget(turn.paced.host, now)
             if now < self._redirected_until_at:
                 await self._follow_later(turn, now)
                 now = self.now()
@@ -384,10 +390,9 @@ class Turns:
                 site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site, now)
                 if ruling is None:
-                    has_deadline = turn.deadline_at < math.inf
                     ruling = await (
                         self._known_in_time(turn, site, now)
-                        if has_deadline
+                        if turn.deadline_at < math.inf
                         else cache.known(site, turn.route)
                     )
                     if self.sites.get(site.key) is not site:

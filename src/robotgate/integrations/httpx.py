@@ -33,6 +33,7 @@ from robotgate.client.robots import (
     outage_of,
 )
 from robotgate.errors import (
+    BudgetExceededError,
     DisallowedError,
     GateClosedError,
     HostUnavailableError,
@@ -153,7 +154,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             `GateTransport`, because each request would then wait for two turns. By default it is an
             `httpx.AsyncHTTPTransport` without a limit of connections: a limit would delay requests after their turn.
         refusals_as_responses: answer a refused request instead of raising: with 403 if the site's rules forbid it, with
-            503 and Retry-After if the host may not be visited now. The text is the reason, and
+            503 and Retry-After if the host may not be visited now, or a budget is used up. The text is the reason, and
             ``response.extensions["robotgate"]`` is the error.
 
     Raises:
@@ -192,7 +193,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             return await self._send_in_turn(request)
         except RobotGateError as error:
             if self._refusals_as_responses and isinstance(
-                error, DisallowedError | TooSoonError | HostUnavailableError
+                error, DisallowedError | TooSoonError | HostUnavailableError | BudgetExceededError
             ):
                 return _as_response(error)
             _raise_as_httpx(error, request)
@@ -329,6 +330,10 @@ class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
     """The host is down, or blocks us."""
 
 
+class BudgetExceededRequestError(BudgetExceededError, RefusedRequestError):
+    """A budget is used up."""
+
+
 class ProxyUnavailableRequestError(
     ProxyUnavailableError, RefusedRequestError, httpx.ProxyError, httpx.ConnectError
 ):
@@ -353,10 +358,13 @@ def _raise_as_httpx(error: RobotGateError, request: httpx.Request) -> NoReturn:
     raise twin from error
 
 
-def _as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -> httpx.Response:
+def _as_response(
+    error: DisallowedError | TooSoonError | HostUnavailableError | BudgetExceededError,
+) -> httpx.Response:
     headers = {}
-    if not isinstance(error, DisallowedError) and math.isfinite(error.retry_after):
-        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    after = None if isinstance(error, DisallowedError) else error.retry_after
+    if after is not None and math.isfinite(after):
+        headers["Retry-After"] = str(math.ceil(after))
     return httpx.Response(error.status, headers=headers, text=str(error), extensions={"robotgate": error})
 
 

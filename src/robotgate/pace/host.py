@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
-from robotgate.options import HostOptions, limits
+from robotgate.options import Budget, HostOptions, limits
+from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.signals import MAX_PAUSE, Heard
@@ -201,6 +202,13 @@ class Host(HostPlaces):
     slots: int = 1
     """Turns that may be open at once. With one, the delay counts from the end of a response, else from starts."""
     heeds_latency: bool = False
+    budget: Budget | None = None
+    budget_began_at: float | None = None
+    budget_ends_at: float = 0.0
+    budget_pages: int = 0
+    budget_bytes: int = 0
+    bytes_per_second: float = math.inf
+    read_until_at: float = 0.0
     has_hours: bool = False
     """Whether any of its sites names hours in which pages may be requested."""
     limiter: AsyncLimiter | None = None
@@ -228,7 +236,8 @@ class Host(HostPlaces):
         self.slots = slots if max_slots is None else min(slots, max_slots)
         rates = limits([paced.options["rate"] for paced in origins])
         self.heeds_latency = self.has_hours = False
-        self.is_adaptive, self.max_learned = True, math.inf
+        self.is_adaptive, self.max_learned, self.bytes_per_second = True, math.inf, math.inf
+        budgets: list[Budget] = []
         for paced in origins:
             if not paced.options["adaptive"]:
                 self.is_adaptive = False
@@ -236,8 +245,13 @@ class Host(HostPlaces):
                 self.max_learned = paced.options["max_delay"]
             if paced.options["latency_factor"]:
                 self.heeds_latency = True
+            if paced.options["bytes_per_second"] < self.bytes_per_second:
+                self.bytes_per_second = paced.options["bytes_per_second"]
+            if paced.options["budget"] is not None:
+                budgets.append(paced.options["budget"])
             if paced.asked.visit_times:
                 self.has_hours = True
+        self.budget = strictest(budgets) if budgets else None
         if self.window is not None:
             self.window.change(rates)
         elif rates:
@@ -428,6 +442,8 @@ class Host(HostPlaces):
         self.visit_delay = self.delay
         if self.window is not None:
             self.window.starts.append(now)
+        if self.budget is not None and not turn.ahead:
+            count_page(self, now)
 
     def end(self, turn: PacedTurn, now: float) -> bool:
         """Record that an open turn's response has ended, or that its request is abandoned.
@@ -436,6 +452,10 @@ class Host(HostPlaces):
             whether the turn tried if its origin can be reached: the origin's other turns waited for that.
         """
         self.bytes_read += turn.bytes_read
+        if self.budget is not None:
+            count_bytes(self, turn.bytes_read, now)
+        if self.bytes_per_second < math.inf:
+            self.next_allowed_at = max(self.next_allowed_at, read_by(self, turn.bytes_read, now))
         if self.slots == 1:
             if now > self.last_visit_at:
                 self.last_visit_at = now

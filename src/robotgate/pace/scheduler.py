@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
+from robotgate.pace.budget import Spending, count_bytes, count_page, ends_at, exceeded, is_spent, read_by
 from robotgate.pace.host import NOT_OWNED, Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
@@ -43,7 +44,7 @@ from robotgate.pace.turn import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from robotgate.errors import NestedTurnError, RobotGateError
+    from robotgate.errors import BudgetExceededError, NestedTurnError, RobotGateError
     from robotgate.pace.quota import StartWindow
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     """When to look at a host again or to refuse a turn, whether it is for a turn, its place in the order, and the host
     or the turn. At one instant hosts come first."""
 
+ALL_HOSTS: Final = "all hosts"
+"""What `total_budget` is for, in its `BudgetExceededError`."""
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
 LONGEST_TIMER: Final = float(DAY)
@@ -135,6 +138,8 @@ class Scheduler:
     places: Places
     total: StartWindow | None
     """Counts all starts against the operator's total rate; None without one."""
+    spending: Spending | None = None
+    """Of all hosts together; None without `total_budget` and `total_bytes_per_second`."""
     max_slots: int | None
     """Connections that the connector opens to one host at most; None: no such limit."""
     events: Events
@@ -187,9 +192,10 @@ class Scheduler:
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
             or (
-                self.total is not None
-                and self.total.due_at(now, reserved=self.places.granted) - now > CLOCK_GRAIN
+                (self.total is not None or self.spending is not None)
+                and self._total_due_at(now) - now > CLOCK_GRAIN
             )
+            or ((host.budget or self.spending) is not None and self._is_beyond_budget(turn, now))
             or permits.waiting
             or self._is_closed
             or self.work.save_error is not None
@@ -208,6 +214,7 @@ class Scheduler:
         Raises:
             TooSoonError: it would be granted after its deadline.
             HostUnavailableError: the origin is given up, or is blocked for longer than `max_block`.
+            BudgetExceededError: it is beyond a budget.
             NestedTurnError: this task holds what the turn would wait for.
             GateClosedError: the scheduler was closed.
             StoreError: the host's state cannot be loaded.
@@ -251,13 +258,14 @@ class Scheduler:
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
             or not host.may_pace()
+            or ((host.budget or self.spending) is not None and self._is_beyond_budget(turn, now))
         ):
-            # A block, a lower limit, the end of the hours or of the lease came between.
+            # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
             self.give_back(turn)
             return False
         self.places.move(turn, START)
         self._start(turn, host, now)
-        if host.waiting_origins and len(host.in_slots) < host.slots:
+        if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
         if self.total is not None:
             self._serve_permits(now)
@@ -275,8 +283,34 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.total is not None:
             self.total.starts.append(now)
+        if self.spending is not None and not turn.ahead:
+            count_page(self.spending, now)
+            self._refuse_beyond_total(self.spending, now)
         if self.work.has_store:
             self.work.note_change(host)
+
+    def check_budget(self, host: Host, now: float) -> None:
+        """Check that a page of a host may be requested.
+
+        Raises:
+            BudgetExceededError: its budget is used up, or the total one.
+        """
+        error = self._beyond_budget(host, now)
+        if error is not None:
+            raise error
+
+    def _beyond_budget(self, host: Host, now: float) -> BudgetExceededError | None:
+        error = None if self.spending is None else exceeded(self.spending, ALL_HOSTS, now)
+        return error or exceeded(host, host.key, now)
+
+    def _is_beyond_budget(self, turn: PacedTurn, now: float) -> bool:
+        return not turn.ahead and self._beyond_budget(turn.paced.host, now) is not None
+
+    def _refuse_beyond_total(self, spending: Spending, now: float) -> None:
+        """Refuse the pages that wait for any host if the total budget is used up."""
+        if self.places.waiting and is_spent(spending, now):
+            for host in self.hosts.values():
+                self.refuse_unavailable(host, now)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
@@ -304,6 +338,11 @@ class Scheduler:
         host = turn.paced.host
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
+        if self.spending is not None:
+            count_bytes(self.spending, turn.bytes_read, now)
+            self._refuse_beyond_total(self.spending, now)
+            if self.spending.bytes_per_second < math.inf:
+                read_by(self.spending, turn.bytes_read, now)
         if self.work.has_store:
             self.work.note_change(host)
         permits = self.places.robots if turn.ahead else self.places.pages
@@ -331,6 +370,8 @@ class Scheduler:
             raise nested_error(host.key)
         if self.work.save_error is not None:
             raise StoreError(str(self.work.save_error))
+        if (host.budget or self.spending) is not None and not turn.ahead:
+            self.check_budget(host, now)
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
         if unavailable is not None:
             raise unavailable
@@ -383,7 +424,7 @@ class Scheduler:
         """
         # Void, unless case 5 puts it back because the same turn is next.
         entry, host.permit_entry = host.permit_entry, None
-        if host.has_hours:
+        if host.has_hours or host.budget is not None:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.in_slots) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
@@ -448,7 +489,10 @@ class Scheduler:
             self.dispatch(self.hosts[waiting.key], now)
 
     def _total_due_at(self, now: float) -> float:
-        return 0.0 if self.total is None else self.total.due_at(now, reserved=self.places.granted)
+        due_at = 0.0 if self.spending is None else self.spending.read_until_at
+        if self.total is not None:
+            due_at = max(due_at, self.total.due_at(now, reserved=self.places.granted))
+        return due_at
 
     def _wake_at(self, host: Host, at: float, now: float) -> None:
         if host.wake_at != at:
@@ -508,10 +552,12 @@ class Scheduler:
             turn.granted.set_exception(copy(error))
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
-        """Refuse the waiting turns of a host that is given up, or that is blocked for too long."""
+        """Refuse the waiting turns of a host that is given up, blocked for too long, or beyond a budget."""
+        beyond = self._beyond_budget(host, now)
         for paced in host.waiting_origins:
-            # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
-            errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
+            # Whatever refuses a robots.txt refuses pages, too; a budget and the hours of Visit-time refuse pages only.
+            of_pages = beyond or host.unavailable(paced, now, ahead=False)
+            errors = of_pages, host.unavailable(paced, now, ahead=True)
             for turn in paced.all_waiting() if any(errors) else ():
                 if (error := errors[turn.ahead]) is not None:
                     self._refuse(turn, error)
@@ -531,6 +577,9 @@ class Scheduler:
         """Return the seconds until the next turn of a page of an origin could start at the earliest."""
         now = self.now()
         left = paced.host.free_at(paced, now, ahead=False) - now
+        for spender in (paced.host, self.spending):
+            if spender is not None and is_spent(spender, now):
+                left = max(left, ends_at(spender) - now)
         return left if left > CLOCK_GRAIN else 0.0
 
     # What came of a request.

@@ -72,6 +72,14 @@ class HostState:
     """Seconds between visits that are taken for the host's own limit; 0.0: nothing is known of one."""
     eases_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
     """The learned delay is not lowered earlier."""
+    budget_began_at: float | None = field(default=None, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """When the present period of a budget began; None: none has."""
+    budget_ends_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """When it ends, by the budget that held last; until then a store must not forget it. Infinity: never."""
+    budget_pages: int = field(default=0, metadata={"kind": Kind.COUNT, "is_added": True})
+    """Requests for pages in it."""
+    budget_bytes: int = field(default=0, metadata={"kind": Kind.COUNT, "is_added": True})
+    """Bytes read in it, and before it if none was over."""
 
 
 FIELDS: Final = tuple(each.name for each in fields(HostState))
@@ -80,6 +88,8 @@ _VALUES: Final = attrgetter(*FIELDS)
 # The types of the arguments are those of the fields.
 _make: Final[Callable[..., HostState]] = HostState
 _LEARNED: Final = tuple(each.name for each in fields(HostState) if each.metadata["kind"] is Kind.LEARNED)
+_SPENT: Final = tuple(name for name in FIELDS if name.startswith("budget_"))
+_spent_of: Final = attrgetter(*_SPENT)
 _INSTANTS: Final = tuple(
     (each.name, each.default) for each in fields(HostState) if each.metadata["kind"] is Kind.INSTANT
 )
@@ -90,7 +100,7 @@ def is_served(state: HostState, now: float) -> bool:
 
     Such a state may be forgotten, unless the host's last visit was so recent that a delay not yet known may count.
     """
-    if state.next_allowed_at > now or state.blocked_until_at > now:
+    if state.next_allowed_at > now or state.blocked_until_at > now or state.budget_ends_at > now:
         return False
     if state.learned_delay and not is_forgiven(state.last_visit_at or 0.0, now):
         return False
@@ -98,12 +108,17 @@ def is_served(state: HostState, now: float) -> bool:
 
 
 def merged(one: HostState, other: HostState) -> HostState:
-    """Two states of one host as one: the later of each instant, the larger of each count, what was learned last."""
+    """Two states of one host as one: the later of each instant, the larger of each count, what was learned last.
+
+    What was used of a budget is that of the later visit, unless that has none.
+    """
     values = dict(zip(FIELDS, map(_larger, _VALUES(one), _VALUES(other)), strict=True))
     one_at, other_at = one.last_visit_at or 0.0, other.last_visit_at or 0.0
     if one_at != other_at:
         last, before = (one, other) if one_at > other_at else (other, one)
         values |= {name: getattr(last, name) or getattr(before, name) for name in _LEARNED}
+        spent = _spent_of(last)
+        values |= zip(_SPENT, spent if any(spent) else _spent_of(before), strict=True)
     return _make(**values)
 
 

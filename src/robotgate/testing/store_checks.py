@@ -77,6 +77,10 @@ STATE: Final = HostState(
     learned_delay=1.25,
     limit_delay=0.75,
     eases_at=1_795_233_605.25,
+    budget_began_at=1_795_230_000.5,
+    budget_ends_at=1_795_237_200.5,
+    budget_pages=40,
+    budget_bytes=2**33,
 )
 
 

@@ -25,6 +25,7 @@ from robotgate.client.proxy import fault_of_answer
 from robotgate.client.turns import PageTurn, refusal_of
 from robotgate.clock import SystemClock
 from robotgate.errors import (
+    BudgetExceededError,
     DisallowedError,
     HostUnavailableError,
     OptionError,
@@ -58,6 +59,7 @@ SETTINGS: Final = {
 }
 """The settings that the other arguments come from."""
 REFUSALS: Final[dict[type[RobotGateError], str]] = {
+    BudgetExceededError: "robotgate/budget_exceeded",
     DisallowedError: "robotgate/disallowed",
     HostUnavailableError: "robotgate/unavailable",
     ProxyUnavailableError: "robotgate/proxy_failed",
