@@ -161,9 +161,7 @@ def split_url(url: str | URL) -> tuple[Origin, str]:
 def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether an address belongs to the public internet; an IPv4 address within an IPv6 address counts as itself."""
     if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            return is_public_address(_last_four(address))
-        inner = address.ipv4_mapped or address.sixtofour
+        inner = embedded_ipv4(address) or address.sixtofour
         if inner is not None:
             return is_public_address(inner)
         if int(address) >> 32 & 0xFFFFFFFF in _ISATAP and not is_public_address(_last_four(address)):
@@ -173,6 +171,13 @@ def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
     if any(address in network for network in _SPECIAL):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def embedded_ipv4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address stands for (RFC 4291 §2.5.5.2, RFC 6052 §2.1); None for all others."""
+    if address.version == 4:
+        return None
+    return _last_four(address) if address in _NAT64 else address.ipv4_mapped
 
 
 def _last_four(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import settle, until
 
-from robotgate.client.connector import MAX_ADDRESSES, AddressInfo, ThreadPerNameResolver
+from robotgate.client.addresses import MAX_ADDRESSES
+from robotgate.client.connector import AddressInfo, ThreadPerNameResolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

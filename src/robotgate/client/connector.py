@@ -30,6 +30,7 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from robotgate.client.addresses import DNS_TTL, MAX_ADDRESSES, MAX_CACHED_NAMES, AddressBook
 from robotgate.errors import PERMITS, NonPublicAddressError
 from robotgate.options import check_kind
 from robotgate.urls import is_public_address
@@ -40,15 +41,11 @@ if TYPE_CHECKING:
 
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
     LookUp: TypeAlias = Callable[[str, int, socket.AddressFamily], list["AddressInfo"]]
 
-MAX_ADDRESSES: Final = 16
-"""Of one name. An answer can hold thousands, and aiohttp tries them over and over."""
-DNS_TTL: Final = 30
-"""Seconds for which aiohttp caches a name: a few pages of a host. The system caches too, and does not tell the TTL."""
-MAX_CACHED_NAMES: Final = 4096
 MIN_IDLE: Final = 16
 MAX_IDLE: Final = 4096
 """More would be kept for seconds only, and for hosts that are not due within seconds."""
@@ -270,6 +267,7 @@ class BudgetedConnector(PublicConnector):
         max_idle: how many sockets may be open without a request; None: a quarter of the process's descriptors, within
             bounds.
         resolver: looks names up; None: a thread for each name.
+        use_dns_cache: whether what it finds is remembered here.
     """
 
     _remedy = PERMITS
@@ -281,11 +279,13 @@ class BudgetedConnector(PublicConnector):
         allow_private_addresses: bool = False,
         max_idle: int | None = None,
         resolver: AbstractResolver | None = None,
+        use_dns_cache: bool = True,
     ) -> None:
         super().__init__(
             allow_private_addresses=allow_private_addresses,
             socket_factory=self._counted_socket,
             resolver=resolver or ThreadPerNameResolver(max_threads=max_look_ups),
+            use_dns_cache=use_dns_cache,
             ttl_dns_cache=DNS_TTL,
             dns_cache_max_size=MAX_CACHED_NAMES,
             limit=0,
@@ -305,6 +305,39 @@ class BudgetedConnector(PublicConnector):
         made.counted_in = self.open_sockets
         self.open_sockets.add(made)
         return made
+
+
+class AddressedConnector(BudgetedConnector):
+    """A `BudgetedConnector` whose connections go to addresses that their requests were paced for.
+
+    Args:
+        book: the only cache of addresses. A connection that was kept is used while its address is in the book.
+    """
+
+    def __init__(self, *, book: AddressBook, allow_private_addresses: bool = False) -> None:
+        super().__init__(
+            # How many names are looked up at once is up to the book.
+            max_look_ups=1,
+            allow_private_addresses=allow_private_addresses,
+            resolver=book,
+            use_dns_cache=False,
+        )
+        self._book = book
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        """Take a connection that was kept; aiohttp calls this before it makes one."""
+        connection = await super()._get(key, traces)
+        while connection is not None and self._leads_elsewhere(key, connection):
+            connection.close()
+            connection = await super()._get(key, traces)
+        return connection
+
+    def _leads_elsewhere(self, key: ConnectionKey, connection: Connection) -> bool:
+        """Whether a connection leads to an address that its name had once: its request was not paced for that."""
+        if key.proxy is not None or connection.transport is None:
+            return False
+        address = str(connection.transport.get_extra_info("peername")[0])
+        return not self._book.has(key.host, key.port or 0, address)
 
 
 class _CountedSocket(socket.socket):

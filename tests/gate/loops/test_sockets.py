@@ -13,9 +13,11 @@ import pytest
 from aiohttp import web as aioweb
 from tests.gate.network import Zone
 from tests.gate.servers import LOOPBACK
+from tests.stores.files import HandClock
 from tests.waiting import settle, until
 
-from robotgate.client.connector import BudgetedConnector
+from robotgate.client.addresses import AddressBook, AddressScopes
+from robotgate.client.connector import AddressedConnector, BudgetedConnector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -161,3 +163,25 @@ async def test_tls_connections_are_bounded_too(web: Web) -> None:
             async with crawl.session.get(f"https://{host}.example:{web.tls_port}/", ssl=False) as response:
                 await response.read()
         await until(lambda: len(crawl.connector.open_sockets) == 2)
+
+
+async def test_kept_connection_is_not_used_when_its_name_has_moved(web: Web) -> None:
+    """The next request was paced for the new address, and goes there; an address in a URL does not move."""
+    zone, clock = Zone(LOOPBACK), HandClock()
+    zone.give("host.example", (LOOPBACK,), (LOOPBACK, "127.0.0.2"), ("127.0.0.2",))
+    book = AddressBook(zone, scopes=AddressScopes(), now=clock.now)
+    connector = AddressedConnector(book=book, allow_private_addresses=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        crawl = Crawl(web, connector, session)
+        for _ in range(2):
+            for _ in range(3):
+                await crawl.read(["host"], at_once=1)
+                async with session.get(f"http://{LOOPBACK}:{web.port}/"):
+                    pass
+            assert crawl.accepted == 2
+            clock.at = (await book.scopes_of("host.example", web.port)).until_at
+        await book.scopes_of("host.example", web.port)
+        # Nothing listens there.
+        with pytest.raises(aiohttp.ClientConnectorError, match=r"host\.example"):
+            await session.get(crawl.url("host"))
+    assert zone.asked == ["host.example"] * 3
