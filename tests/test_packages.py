@@ -14,7 +14,7 @@ ROOT: Final = Path(robotgate.__file__).parent
 ORDER: Final = (
     {"statements", "clock", "rules.decode", "rules.grammar", "rules.verdict"},
     {"errors"},
-    {"urls"},
+    {"hours", "urls"},
     {"options"},
     {"identity", "prices", "sites.status_table"},
     {"events"},

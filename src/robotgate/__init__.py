@@ -46,6 +46,7 @@ from robotgate.errors import (
 )
 from robotgate.gate import RobotGate
 from robotgate.gate_options import GateOptions
+from robotgate.hours import OpenHours
 from robotgate.identity import Signer
 from robotgate.observe.views import GateStats, HostView, OriginView
 from robotgate.options import Budget, HostOverride, Rate, Recheck, StatusPolicy
@@ -79,6 +80,7 @@ __all__ = [
     "MemoryStore",
     "NestedTurnError",
     "NonPublicAddressError",
+    "OpenHours",
     "OptionError",
     "Origin",
     "OriginView",

@@ -147,7 +147,7 @@ class HostUnavailableError(RobotGateError, ClientError):
 
     It is given up when it could not be reached for ``give_up_after``, until it is tried again.
 
-    It is blocked by 429 and 503, by `gate.block`, and outside of its Visit-time.
+    It is blocked by 429 and 503, by `gate.block`, and outside of its Visit-time and of your `open_hours`.
     """
 
     status: ClassVar[int] = 503

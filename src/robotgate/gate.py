@@ -259,8 +259,8 @@ class RobotGate:
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
                 resolves to one is refused by its verdict here, and by this error when it is to be fetched.
             GateClosedError: the gate is not open.
-            HostUnavailableError: the operator blocks the host for longer than `max_block`, and no fresh rules are
-                known.
+            HostUnavailableError: the operator blocks the host for longer than `max_block`, or its `open_hours` are over
+                for as long, and no fresh rules are known.
             NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
             StoreError: the store failed.
         """
@@ -330,7 +330,7 @@ class RobotGate:
         use, and `RobotsRecord.failures` counts the failure. Meanwhile the known rules answer.
 
         Raises:
-            HostUnavailableError: the host is blocked by `block`, for longer than `max_block`.
+            HostUnavailableError: the host is blocked by `block`, or out of `open_hours`, for longer than `max_block`.
             NestedTurnError: this task holds the host's turn.
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """

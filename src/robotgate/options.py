@@ -14,6 +14,7 @@ from types import UnionType
 from typing import Annotated, ClassVar, Final, NamedTuple, TypedDict, Unpack, cast, get_type_hints
 
 from robotgate.errors import OptionError
+from robotgate.hours import OpenHours
 from robotgate.urls import HostPattern, keys
 
 
@@ -291,8 +292,8 @@ class PaceOptions(TypedDict, total=False):
     """Seconds; a site that asks for a longer delay is refused, never visited sooner than it asks. `math.inf` waits
     for as long as it takes."""
     max_block: Annotated[float, Option(300.0, check_patience)]
-    """Seconds; what a host asks for by Retry-After or Visit-time, and what `gate.block` asks for, is waited out up to
-    this, and refused at once beyond. `math.inf` waits for as long as it takes."""
+    """Seconds; what a host asks for by Retry-After or Visit-time, and what `gate.block` or `open_hours` ask for, is
+    waited out up to this, and refused at once beyond. `math.inf` waits for as long as it takes."""
     give_up_after: Annotated[float, Option(60.0, check_patience)]
     """Seconds for which turns wait for a host that cannot be reached, before they are refused; 0 refuses them at once.
     It is tried again after pauses that grow from a second; turns wait for none that is over `max_block`."""
@@ -308,6 +309,9 @@ class PaceOptions(TypedDict, total=False):
     slowly by good answers. If not, such an answer blocks the host for a minute and more."""
     obey_visit_time: Annotated[bool, Option(default=False, check=check_bool)]
     """Whether pages are requested only within the hours of Visit-time."""
+    open_hours: Annotated[OpenHours | None, Option(None, partial(check_kind, kind=OpenHours | None))]
+    """Your own hours, as ``OpenHours("Mo-Fr 22:00-06:00, Sa-Su", zone="Europe/Berlin")``: outside of them nothing is
+    requested, robots.txt included. In an override, ``OpenHours("00:00-24:00")`` lifts the gate's."""
     status_policy: Annotated[
         StatusPolicy, Option(StatusPolicy.DEFAULT, partial(check_kind, kind=StatusPolicy))
     ]

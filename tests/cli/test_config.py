@@ -80,7 +80,8 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
     """It is a file itself, without the passwords; each line says where it is from."""
     file = tmp_path / "crawl.toml"
     options = ("--rate", "600/3600", "--dashboard", "[::1]:8099", "--purpose", "search", "--policy", "google")
-    typed = (*options, "--proxy", "http://me:secret@127.0.0.1:8000", "-o", "\x1b[2J")
+    hours = ("--open-hours", "Mo-Fr 22:00-06:00, Sa-Su Europe/Berlin")
+    typed = (*options, *hours, "--proxy", "http://me:secret@127.0.0.1:8000", "-o", "\x1b[2J")
 
     printed = run("--show-config", "fetch", *typed)
     file.write_text(printed.out, encoding="utf-8")
@@ -109,6 +110,11 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
         ('purpose = ["sleep"]', "purpose: 'sleep' is not one of"),
         ('policy = "mine"', "policy: 'mine' is not one of"),
         ("overrides = 1", "overrides: there is no such option"),
+        ("open-hours = '25:00-06:00'", "open-hours: hours='25:00-06:00': give windows"),
+        (
+            "[overrides.host]\nopen-hours = 'Mo Mars/X'",
+            "overrides.host.open-hours: zone='Mars/X': there is no",
+        ),
         ("[overrides]\ndelay = 1", "overrides.delay: give a table"),
         ("[overrides.host]\ndely = 1", "overrides.host.dely: there is no such option"),
         ("[overrides.host]\ndelay = 'x'", "overrides.host.delay: 'x' is not a valid float"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
+from robotgate.hours import OpenHours
 from robotgate.options import DEFAULTS, Budget, HostBlocks, HostOptions, HostOverride, Overrides, StatusPolicy
 from robotgate.urls import HostPattern, Origin, keys
 
@@ -90,6 +91,7 @@ NO_VALUES: Final[dict[str, tuple[object, ...]]] = {
     "rate": (600, "12", {}, (600,), (1, 2, 3), (0, 1), (1.5, 1), (True, 1), ("1", 1), *NO_TIMES),
     "obey_crawl_delay": NO_FLAGS,
     "obey_visit_time": NO_FLAGS,
+    "open_hours": ("22:00-06:00", 22, OpenHours),
     "ignore_robots": NO_FLAGS,
     "status_policy": ("default", 1, StatusPolicy),
 }
@@ -146,6 +148,7 @@ def test_every_field_is_taken_over() -> None:
         latency_factor=7.0,
         obey_crawl_delay=False,
         obey_visit_time=True,
+        open_hours=OpenHours("22:00-06:00"),
         obey_rate_limit_fields=False,
         adaptive=False,
         status_policy=StatusPolicy.ARCHIVE,

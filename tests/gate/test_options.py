@@ -10,7 +10,16 @@ import pytest
 from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import PAGE
 
-from robotgate import Budget, Dialect, GateClosedError, HostOverride, OptionError, PaceKey, RobotGate
+from robotgate import (
+    Budget,
+    Dialect,
+    GateClosedError,
+    HostOverride,
+    OpenHours,
+    OptionError,
+    PaceKey,
+    RobotGate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,6 +56,7 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
     **dict.fromkeys(
         ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"), (("yes", 1, None), "")
     ),
+    "open_hours": (("22:00-06:00", 22, OpenHours), ""),
     "status_policy": (("default", None), ""),
     "dialect": (("1994", None, Dialect), ""),
     "pace_key": (("host", None, PaceKey), ""),

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from itertools import product
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.pace.bench import OPTIONS, answered, heard_of
 
+from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.quota import StartWindow
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 TODAY: Final = 20_778 * 86_400.0
 MINUTE: Final = 60.0
 DAY_MINUTES: Final = 24 * 60
+WEEK_MINUTES: Final = 7 * DAY_MINUTES
+DAYS: Final = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
 
 minutes = st.integers(0, DAY_MINUTES) | st.sampled_from([0, 1, 719, 720, 1438, 1439, 1440])
 visit_times = st.builds(VisitTime, minutes, minutes)
@@ -61,6 +67,40 @@ def test_hours_open_at_the_first_minute_that_is_theirs(hours: list[VisitTime], a
     while hours and int(expected // MINUTE) % DAY_MINUTES not in open_minutes:
         expected = expected - expected % MINUTE + MINUTE
     assert opens_at(joined(hours), at=at) == expected
+
+
+weekdays = st.sets(st.integers(0, 6), min_size=1)
+windows = st.tuples(st.integers(0, 1439), st.integers(1, 1440)).filter(lambda ends: ends[0] != ends[1])
+changes = st.sampled_from(
+    ["2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01", "2028-02-29"]
+).map(lambda day: datetime.fromisoformat(f"{day}T00:00+00:00").timestamp())
+"""Days on which clocks change, about."""
+
+
+@given(
+    st.lists(st.tuples(weekdays, st.lists(windows, min_size=1, max_size=2)), min_size=1, max_size=2),
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+    changes,
+    st.floats(-2 * 86_400, 2 * 86_400) | st.integers(-96, 96).map(lambda halves: halves * 1800.0),
+)
+def test_own_hours_open_at_the_first_minute_that_the_clock_shows(
+    rules: list[tuple[set[int], list[tuple[int, int]]]], zone: str, day: float, since: float
+) -> None:
+    """As found by looking at a clock of the zone, one minute after the other."""
+    texts, open_minutes = [], set()
+    for days, spans in rules:
+        times = ["-".join(f"{minute // 60}:{minute % 60:02}" for minute in span) for span in spans]
+        texts.append(f"{','.join(DAYS[each] for each in days)} {','.join(times)}")
+        for each, (opens, closes) in product(days, spans):
+            length = (closes - opens) % DAY_MINUTES or DAY_MINUTES
+            open_minutes |= {(each * DAY_MINUTES + opens + minute) % WEEK_MINUTES for minute in range(length)}
+    at = expected = day + since
+    while True:
+        clock = datetime.fromtimestamp(expected, ZoneInfo(zone))
+        if clock.weekday() * DAY_MINUTES + clock.hour * 60 + clock.minute in open_minutes:
+            break
+        expected = expected - expected % MINUTE + MINUTE
+    assert OpenHours(", ".join(texts), zone).opens_at(at) == expected
 
 
 @given(

@@ -22,6 +22,7 @@ from tests.pace.bench import OPTIONS, Bench, OwnLease, heard_of
 from tests.waiting import settle
 
 from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateError, StoreError, TooSoonError
+from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
@@ -48,8 +49,11 @@ PORTS: Final = (80, 8080)
 delays = st.sampled_from([0.0, 0.0, 1.0, 7.5])
 rates = st.sampled_from([None, None, Rate(1, 4.0), Rate(2, 10.0), Rate(3, 60.0)])
 hours = st.sampled_from([(), (), (VisitTime(0, 1),), (VisitTime(2, 4),), (VisitTime(3, 1439),)])
+OWN_HOURS: Final = {OpenHours("00:01-24:00"): VisitTime(1, 1439), OpenHours("00:00-12:00"): VisitTime(0, 719)}
+"""Hours of the operator, as a window. All of a site's have a minute in each of them."""
 options = st.builds(
     HostOptions,
+    open_hours=st.sampled_from([None, None, None, *OWN_HOURS]),
     delay=delays,
     rate=rates,
     concurrency_per_host=st.sampled_from([1, 1, 1, 2, 3]),
@@ -84,14 +88,19 @@ def quota_due_at(starts: Iterable[float], rate: Rate) -> float:
     return 0.0 if len(counted) < rate.requests else counted[-rate.requests] + rate.seconds
 
 
-def within(window: tuple[VisitTime, ...], at: float) -> float:
-    """The first instant from then on in the hours, which are one window at most."""
-    for hours in window:
-        second, opens, ends = at % DAY, hours.start_minute * 60, (hours.end_minute + 1) * 60
-        if second < opens:
-            return at - second + opens
-        if second >= ends:
-            return at - second + DAY + opens
+def within(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
+    """The first instant from then on in the hours of the operator and, for a page, of the site."""
+    own = paced.options["open_hours"]
+    windows = ([] if own is None else [OWN_HOURS[own]]) + [*(() if ahead else paced.asked.visit_times)]
+    before = -math.inf
+    while at > before:
+        before = at
+        for hours in windows:
+            second, opens, ends = at % DAY, hours.start_minute * 60, (hours.end_minute + 1) * 60
+            if second < opens:
+                at += opens - second
+            elif second >= ends:
+                at += DAY + opens - second
     return at
 
 
@@ -194,7 +203,7 @@ class HostLaw:
         rates = limits(paced.options["rate"] for paced in self.host.origins)
         self.quotas = {rate: self.quotas.get(rate, len(self.starts)) for rate in rates}
 
-    def due_at(self, paced: PacedOrigin, *, ahead: bool, strictly: bool) -> float:
+    def due_at(self, paced: PacedOrigin, *, ahead: bool, strictly: bool, at_any_hour: bool = False) -> float:
         """Before this none of an origin's requests may start.
 
         Args:
@@ -210,7 +219,7 @@ class HostLaw:
         for rate, before in self.quotas.items():
             starts = self.starts if strictly else self.starts[before:]
             at = max(at, quota_due_at(starts, rate))
-        return at if ahead else within(paced.asked.visit_times, at)
+        return at if at_any_hour else within(paced, at, ahead=ahead)
 
     def is_barred(self, visitor: Visitor, now: float) -> bool:
         """Whether its origin cannot be reached, and is not to be tried by it."""
@@ -219,8 +228,7 @@ class HostLaw:
     def could_start(self, visitor: Visitor, now: float, *, since: float = 0.0) -> bool:
         """Whether its host lets it start, slots aside, and has for so many seconds."""
         due_at = self.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=True)
-        if not visitor.turn.ahead:
-            due_at = max(due_at, within(visitor.paced.asked.visit_times, now - since))
+        due_at = max(due_at, within(visitor.paced, now - since, ahead=visitor.turn.ahead))
         return due_at + since <= now + SAME and not self.is_barred(visitor, now)
 
     def visited(self, now: float) -> None:
@@ -417,9 +425,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         law, now = visitor.law, self.now
         due_at = law.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=False)
         assert now >= due_at - GRAIN, f"{visitor.number} started at {now}, before {due_at}"
-        if not visitor.turn.ahead:
-            hours = visitor.paced.asked.visit_times
-            assert within(hours, now + GRAIN) <= now + GRAIN, f"{visitor.number} started outside {hours}"
+        opens_at = within(visitor.paced, now + GRAIN, ahead=visitor.turn.ahead)
+        assert opens_at <= now + GRAIN, f"{visitor.number} started outside of the hours"
         assert not law.is_barred(visitor, now), f"{visitor.number} started though its origin is barred"
         assert len(law.open) <= law.slots or len(law.open) == 1, f"{len(law.open)} are open of {law.slots}"
         host = law.host
@@ -446,7 +453,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert law.has_failed
         elif isinstance(error, HostUnavailableError):
             due_at = self.soonest_at(visitor)
-            opens_at = due_at if visitor.turn.ahead else within(paced.asked.visit_times, due_at)
+            opens_at = within(paced, due_at, ahead=visitor.turn.ahead)
             is_over = due_at < opens_at and opens_at > now + paced.options["max_block"] - GRAIN
             assert is_over or law.is_closed_to(paced, now), f"{visitor.number} was refused at {now}: {error}"
         else:
@@ -459,7 +466,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def soonest_at(self, visitor: Visitor) -> float:
         """When a visitor that has been refused would have started, all others, slots and hours aside."""
         law, now = visitor.law, self.now
-        at = max(now, law.due_at(visitor.paced, ahead=True, strictly=True))
+        at = max(now, law.due_at(visitor.paced, ahead=True, strictly=True, at_any_hour=True))
         return max(
             at, *(quota_due_at([*law.starts, *[now for _ in law.granted]], rate) for rate in law.quotas), 0.0
         )
@@ -469,8 +476,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         law, at = visitor.law, self.soonest_at(visitor)
         if law.granted or (law.slots == 1 and law.open):
             at = max(at, self.now + law.delay)
-        if not visitor.turn.ahead:
-            at = within(visitor.paced.asked.visit_times, at)
+        at = within(visitor.paced, at, ahead=visitor.turn.ahead)
         return at + law.delay * sum(other.rank < visitor.rank for other in law.waiting)
 
     # What must hold when all have come to rest.

@@ -18,7 +18,7 @@ import aiohttp
 import click
 from multidict import CIMultiDict
 
-from robotgate import Origin, RobotGate, __version__, errors
+from robotgate import OpenHours, Origin, RobotGate, __version__, errors
 from robotgate.cli import check, common, config, files, lists, output, signing
 from robotgate.cli.progress import Progress
 from robotgate.cli.rows import Earlier, Outcome, Row, fetched, is_failed, is_passing, refused
@@ -170,6 +170,13 @@ def _rate(text: str) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
+def _hours(text: str) -> OpenHours:
+    try:
+        return OpenHours.parse(text)
+    except errors.OptionError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _header(text: str) -> str:
     """Check ``Accept-Language: de``."""
     name, colon, value = text.partition(":")
@@ -199,6 +206,12 @@ _pace_options = common.all_of(
     ),
     common.gate_setting("--adaptive/--not-adaptive", help="Whether 429 and 503 teach a delay."),
     common.gate_setting("--obey-visit-time/--ignore-visit-time", help="Whether Visit-time counts."),
+    click.option(
+        *("--open-hours", "open_hours"),
+        metavar="HOURS",
+        type=_hours,
+        help="Visit hosts only in these hours, such as 'Mo-Fr 22:00-06:00, Sa-Su Europe/Berlin'; UTC without a zone.",
+    ),
     common.gate_setting("--max-hosts", help="Hosts that are kept in memory."),
     common.gate_setting("--max-bytes", help="The longest body to read."),
 )

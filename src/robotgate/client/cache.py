@@ -178,7 +178,7 @@ class SiteCache:
         Raises:
             GateClosedError: the gate was closed before it was known.
             NestedTurnError: asking takes a turn of the host, which this task holds, and nothing older is known.
-            HostUnavailableError: the operator blocks the host, and no fresh rules are known.
+            HostUnavailableError: the operator blocks the host, or its hours are over, and no fresh rules are known.
             StoreError: the store failed.
         """
         if not site.options["ignore_robots"]:
@@ -312,6 +312,7 @@ class SiteCache:
         site.adopt(ruling, now + retry_delay(1, retry_after=None, jitter=random.random()))
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
+        is_shut = is_shut or host.is_off_hours(site, now)
         if site.key not in self.flights and not is_shut and not self.flights.is_closed:
             self._start(site, after=-math.inf if site.record is None else site.record.checked_at)
         return ruling
@@ -424,8 +425,9 @@ class SiteCache:
                 if scheduler.begin_granted(turn):
                     break
         except HostUnavailableError as error:
-            if hop.operator_until_at > scheduler.now():
-                # A block by the operator says nothing of the site: there is nothing to remember.
+            now = scheduler.now()
+            if hop.operator_until_at > now or hop.host.is_off_hours(hop, now):
+                # A block or hours of the operator say nothing of the site: there is nothing to remember.
                 raise
             return Failure(str(error))
         finally:

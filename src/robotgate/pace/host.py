@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiolimiter import AsyncLimiter
 
+from robotgate.clock import DAY
 from robotgate.errors import HostUnavailableError, NestedTurnError
 from robotgate.options import Budget, HostOptions, limits
 from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
@@ -62,6 +63,8 @@ BLOCK_JITTER: Final = 0.1
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
 a start that the instant allows."""
+HOURS_SEARCHED: Final = 8.0 * DAY
+"""Seconds, more than a week: what does not meet in it meets only when a clock changes."""
 MAX_COUNTED: Final = 100
 """Waiters of an origin that are compared with one that comes. Where more of them go first, it may be told later that it
 comes too late, at its deadline at the latest."""
@@ -148,8 +151,19 @@ def nested_error(host: str | None = None) -> NestedTurnError:
 
 
 def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
-    """Return the first instant from `at` on that the origin's Visit-time permits."""
-    return at if ahead else opens_at(paced.asked.visit_times, at=at)
+    """Return the first instant from `at` on within the operator's hours and, for a page, the origin's Visit-time.
+
+    Where these do not meet for `HOURS_SEARCHED`, it is one after that, at which to look again.
+    """
+    asked, own = () if ahead else paced.asked.visit_times, paced.options["open_hours"]
+    if own is None:
+        return opens_at(asked, at=at)
+    searched_until_at = at + HOURS_SEARCHED
+    while True:
+        start_at = opens_at(asked, at=at)
+        at = own.opens_at(start_at)
+        if at == start_at or at > searched_until_at:
+            return at
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -210,7 +224,7 @@ class Host(HostPlaces):
     bytes_per_second: float = math.inf
     read_until_at: float = 0.0
     has_hours: bool = False
-    """Whether any of its sites names hours in which pages may be requested."""
+    """Whether any of its sites, or the operator, names hours in which it may be visited."""
     limiter: AsyncLimiter | None = None
     _limiter_delay: float = 0.0
     window: StartWindow | None = None
@@ -249,7 +263,7 @@ class Host(HostPlaces):
                 self.bytes_per_second = paced.options["bytes_per_second"]
             if paced.options["budget"] is not None:
                 budgets.append(paced.options["budget"])
-            if paced.asked.visit_times:
+            if paced.asked.visit_times or paced.options["open_hours"] is not None:
                 self.has_hours = True
         self.budget = strictest(budgets) if budgets else None
         if self.window is not None:
@@ -311,11 +325,14 @@ class Host(HostPlaces):
         now: float,
         ahead: bool = False,  # noqa: FBT001, FBT002
         is_granted: bool = False,  # noqa: FBT001, FBT002
+        *,
+        at_any_hour: bool = False,
     ) -> float:
         """Return the first instant from now on at which a request of an origin may start, slots and permits aside.
 
         Args:
             is_granted: its turn is the one that is starting.
+            at_any_hour: whether hours are left aside, too.
         """
         at = self.last_visit_at + self.delay
         if self.next_allowed_at > at:
@@ -330,7 +347,7 @@ class Host(HostPlaces):
             at = max(at, self.window.due_at(now, reserved=self.starting is not None and not is_granted))
         if now > at:
             at = now
-        return _within_hours(paced, at, ahead=ahead) if self.has_hours else at
+        return _within_hours(paced, at, ahead=ahead) if self.has_hours and not at_any_hour else at
 
     def shared_due_at(self) -> float:
         """Return when the delay and the server's block let the next request start: what every process knows of it.
@@ -387,15 +404,25 @@ class Host(HostPlaces):
         if self.blocked_until_at - now > patience:
             asked = f" by {self.asked_by}" if self.asked_by else ""
             return HostUnavailableError(name, self.blocked_until_at - now, f"it asks for a pause{asked}")
-        if ahead or not paced.asked.visit_times:
+        if not self.has_hours:
             return None
-        due_at = self.earliest_start(paced, now, True)
-        start_at = _within_hours(paced, due_at, ahead=False)
+        due_at = self.earliest_start(paced, now, at_any_hour=True)
+        start_at = _within_hours(paced, due_at, ahead=ahead)
         # By the time the next visit is due, the hours may be over. The wait for the delay or a quota does not count as
         # waiting for the hours.
         if start_at == due_at or start_at - now <= patience:
             return None
-        return HostUnavailableError(name, start_at - now, "its Visit-time is over for now")
+        over = []
+        if not ahead and opens_at(paced.asked.visit_times, at=due_at) > due_at:
+            over.append("its Visit-time is over for now")
+        if self.is_off_hours(paced, now):
+            over.append("the operator's open_hours are over for now")
+        return HostUnavailableError(name, start_at - now, " and ".join(over))
+
+    def is_off_hours(self, paced: PacedOrigin, now: float) -> bool:
+        """Return whether the operator's hours are over when the next request of an origin is due."""
+        own, due_at = paced.options["open_hours"], self.earliest_start(paced, now, at_any_hour=True)
+        return own is not None and own.opens_at(due_at) > due_at
 
     # Its turns.
 

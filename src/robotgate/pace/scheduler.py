@@ -555,7 +555,7 @@ class Scheduler:
         """Refuse the waiting turns of a host that is given up, blocked for too long, or beyond a budget."""
         beyond = self._beyond_budget(host, now)
         for paced in host.waiting_origins:
-            # Whatever refuses a robots.txt refuses pages, too; a budget and the hours of Visit-time refuse pages only.
+            # Whatever refuses a robots.txt refuses pages, too; a budget and Visit-time refuse pages only.
             of_pages = beyond or host.unavailable(paced, now, ahead=False)
             errors = of_pages, host.unavailable(paced, now, ahead=True)
             for turn in paced.all_waiting() if any(errors) else ():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.paced import DAY, SITE, asks, make_gate, now, scripted
 
-from robotgate import GateOptions, HostOverride, RobotGateError
+from robotgate import GateOptions, HostOverride, OpenHours, RobotGateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,6 +230,20 @@ HOURS_AND_QUOTAS: Final = [
         comers("a", "b"),
         [(0.0, "a"), (1.0, "b")],
         known=asks("Visit-time: 0002-0010"),
+    ),
+    Scenario(
+        "open_hours: robots.txt waits for them, too",
+        GateOptions(delay=1.0, open_hours=OpenHours("00:02-00:10")),
+        comers("a", "b"),
+        [(120.0, "robots.txt"), (121.0, "a"), (122.0, "b")],
+        robots="",
+    ),
+    Scenario(
+        "open_hours and Visit-time are both kept",
+        GateOptions(delay=1.0, obey_visit_time=True, open_hours=OpenHours("00:01-00:03,00:05-00:10")),
+        (*comers("a", "b"), Comer("c", 210.0)),
+        [(120.0, "a"), (121.0, "b"), (300.0, "c")],
+        known=asks("Visit-time: 0002-0005"),
     ),
     Scenario(
         "a quota counts the starts of any such stretch of time",
