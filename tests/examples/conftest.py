@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
+import re
 import shlex
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -27,11 +27,10 @@ DELAY: Final = 1 - 0.05
 
 
 def usage(name: str) -> str:
-    """The command that an example's docstring gives, in a paragraph of its own."""
-    docstring = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8")))
-    assert docstring is not None
-    (line,) = (line.strip() for line in docstring.splitlines() if line.lstrip().startswith("python "))
-    return line
+    """The command that an example gives, in a paragraph of its own."""
+    text = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    (line,) = re.findall(rf"^(?:# )?((?:python|sh) examples/{name} .+)$", text, re.MULTILINE)
+    return str(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,18 @@ class Program:
         self._stack = stack
         self._environment = {
             **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(INTERNET), os.environ.get("PYTHONPATH", "")]).strip(
                 os.pathsep
             ),
             "PYTHONUNBUFFERED": "1",
             # A TLS connection that was broken off may still be closing when the loop ends: aiohttp waits for none.
             "PYTHONWARNINGS": "error,ignore:unclosed transport:ResourceWarning",
+            "REQUESTS_CA_BUNDLE": str(CERTIFICATE),
             "SSL_CERT_FILE": str(CERTIFICATE),
             "TEST_PORT": str(web.port),
             "TEST_TLS_PORT": str(web.tls_port),
+            "XDG_CACHE_HOME": str(folder),
         }
 
     async def __call__(self, command: str, *, stdin: str = "") -> Ran:
@@ -85,11 +87,10 @@ class Program:
 
     async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
         """Start one, and give it all of its standard input."""
-        python, example, *arguments = shlex.split(command.partition(" < ")[0])
-        assert python == "python"
+        program, example, *arguments = shlex.split(command.partition(" < ")[0])
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            {"python": sys.executable, "sh": "sh"}[program],
             str(ROOT / example),
             *arguments,
             cwd=self._folder,

@@ -1,14 +1,15 @@
-"""examples/spider.py, with_crawlee.py and with_playwright.py, run as a user runs them."""
+"""examples/spider.py, those with other clients and those of the command line, run as a user runs them."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.dashboard.browser import PROGRAM, led_to
 from tests.examples.conftest import DELAY, usage
-from tests.gate.servers import endless
+from tests.gate.servers import endless, hang_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,3 +125,51 @@ async def test_playwright_as_its_docstring_says(run: Program, internet: Web, tmp
         "https://example.org/",
         "https://example.com/robots.txt",
     }
+
+
+async def test_aiohttp_as_its_docstring_says(run: Program, internet: Web) -> None:
+    """Five hundred tasks for one host: each page once, robots.txt once, and the ends are counted."""
+    internet.serve("https://example.org/robots.txt", "User-agent: *\nDisallow: /private")
+    internet.serve("https://example.org/broken", status=500)
+    pages = [f"https://example.org/{page}" for page in (*range(498), "private/1", "broken")]
+    ran = await run(usage("with_aiohttp.py").replace(" <", " --delay 0 <"), stdin="\n".join(pages))
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.lines == ["200: 498", "DisallowedError: 1", "500: 1"]
+    assert set(internet.counts().values()) == {1}
+
+
+async def test_requests_as_its_docstring_says(run: Program, internet: Web) -> None:
+    """Threads wait for their turns; what is refused and what breaks off is a line each."""
+    internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")
+    internet.handle("https://example.net/", hang_up())
+    ran = await run(f"{usage('with_requests.py')} https://example.org/2 https://example.net/")
+    assert (ran.status, "Traceback" in ran.err) == (0, False)
+    assert ran.line("org/: ").endswith(": 200, 6 bytes")
+    assert ran.line("com/page: ").endswith("by line 2 of its robots.txt: Disallow: /page")
+    assert "aborted" in ran.line("net/: ")
+    assert min(internet.gaps("example.org")) >= DELAY
+    assert {visit.headers["From"] for visit in internet.visits} == {"you@example.org"}
+
+
+async def test_crawl_goes_on_as_its_comment_says(run: Program, internet: Web, tmp_path: Path) -> None:
+    """By the options of its file; the second time nothing is left to be requested."""
+    urls = ["https://example.org/", "https://www.example.org/"]
+    (tmp_path / "urls.txt").write_text("\n".join(urls))
+    for _ in range(2):
+        ran = await run(usage("crawl.sh"))
+        assert (ran.status, ran.lines) == (0, []), ran.err
+        assert set(internet.counts().values()) == {1}
+    rows = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert sorted(row["url"] for row in rows) == urls
+    assert {visit.headers["User-Agent"] for visit in internet.visits} == {"ExampleCrawl/1.0"}
+
+
+async def test_sitemap_into_fetch_as_its_comment_says(run: Program, internet: Web) -> None:
+    """What the sitemap names is fetched, at one pace and with one robots.txt."""
+    page, site_map = "https://example.org/page", "https://example.org/map.txt"
+    internet.serve("https://example.org/robots.txt", f"Sitemap: {site_map}")
+    internet.serve(site_map, page)
+    ran = await run(usage("sitemap_into_fetch.sh"))
+    assert (ran.status, [json.loads(line)["url"] for line in ran.lines]) == (0, [page]), ran.err
+    assert internet.urls == ["https://example.org/robots.txt", site_map, page]
+    assert min(internet.gaps("example.org")) >= DELAY
