@@ -25,6 +25,13 @@ CERTIFICATE: Final = INTERNET / "certificate.pem"
 DELAY: Final = 1 - 0.05
 """Seconds between two visits to a host, less what a server may be late in noting that an answer has ended."""
 
+HTML: Final = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def links(*targets: str) -> str:
+    """A page with links."""
+    return "<!doctype html>" + "".join(f"<p><a class=x\n href='{target}'>…</a>" for target in targets)
+
 
 def usage(name: str) -> str:
     """The command that an example gives, in a paragraph of its own."""

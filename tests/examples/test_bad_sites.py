@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from aiohttp import web
 from redis.asyncio import Redis
-from tests.examples.conftest import usage
+from tests.examples.conftest import HTML, links, usage
 from tests.gate.servers import cut_off, endless, hang_up
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ CUT_OFF: Final = "https://cut-off.example.org/"
 GARBLED: Final = "https://garbled.example.org/"
 NO_NAME: Final = "https://nobody.invalid/"
 BAD: Final = (HANGS_UP, TOO_LONG, CUT_OFF, GARBLED, NO_NAME)
-HTML: Final = {"Content-Type": "text/html"}
 
 
 async def garbled(request: web.Request) -> web.StreamResponse:
@@ -77,8 +76,8 @@ async def test_fetching_a_list(run: Program, sites: Web, name: str) -> None:
 @pytest.mark.slow
 async def test_link_checker(run: Program, sites: Web) -> None:
     """examples/link_checker.py, of a page that links to all."""
-    links = "".join(f"<p><a href='{url}'>" for url in (*BAD, "/hangs-up", "/too-long", "/garbled", "/next"))
-    sites.serve("https://example.org/", links, headers=HTML)
+    page = links(*BAD, "/hangs-up", "/too-long", "/garbled", "/next")
+    sites.serve("https://example.org/", page, headers=HTML)
     sites.handle("https://example.org/hangs-up", hang_up())
     sites.handle("https://example.org/too-long", endless(b"#" * 65536, headers=HTML))
     sites.handle("https://example.org/garbled", garbled)

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.examples.conftest import ROOT
-from tests.examples.test_bad_sites import BAD, GOOD, HANGS_UP, HTML, NO_NAME, TOO_LONG, sites
+from tests.examples.conftest import HTML, ROOT
+from tests.examples.test_bad_sites import BAD, GOOD, HANGS_UP, NO_NAME, TOO_LONG, sites
 from tests.gate.servers import endless, hang_up
 from tests.test_readme import blocks
 

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web
-from tests.examples.conftest import DELAY, usage
+from tests.examples.conftest import DELAY, HTML, links, usage
 from tests.gate.servers import endless
 
 if TYPE_CHECKING:
     from tests.examples.conftest import Program
     from tests.gate.servers import Web
 
-HTML: Final = {"Content-Type": "text/html"}
 HOME: Final = "https://example.org/"
 OTHERS: Final = "https://{}.example.com/page"
-
-
-def links(*targets: str) -> bytes:
-    """A page with links."""
-    return b"".join(b'<p><a href="%s">' % target.encode() for target in targets)
 
 
 @pytest.mark.slow
@@ -34,13 +28,15 @@ async def test_link_checker_as_its_docstring_says(run: Program, internet: Web) -
     internet.serve(
         HOME, links("/endless", "/gone", "/private", *foreign, "mailto:a@example.org"), headers=HTML
     )
-    internet.handle(f"{HOME}endless", endless(links(gone) + b" " * 60_000, headers=HTML))
+    internet.handle(f"{HOME}endless", endless((links(gone) + " " * 60_000).encode(), headers=HTML))
     internet.serve(f"{HOME}gone", links("/never"), status=500, headers=HTML)
     internet.serve("https://shut.example.com/robots.txt", "User-agent: *\nDisallow: /")
 
     async def by_get(request: web.Request) -> web.Response:
         body = links("https://get-only.example.com/never")
-        return web.Response(status=200 if request.method == "GET" else 405, body=body, headers=HTML)
+        return web.Response(
+            status=200 if request.method == "GET" else 405, text=body, content_type="text/html"
+        )
 
     internet.handle(get_only, by_get)
     internet.serve(gone, status=404)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.dashboard.browser import PROGRAM, led_to
-from tests.examples.conftest import DELAY, usage
+from tests.examples.conftest import DELAY, HTML, links, usage
 from tests.gate.servers import endless, hang_up
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
     from tests.examples.conftest import Program
     from tests.gate.servers import Web
-
-HTML: Final = {"Content-Type": "text/html; charset=utf-8"}
-
-
-def links(*targets: str) -> str:
-    """A page with links."""
-    return "<!doctype html>" + "".join(f"<p><a class=x\n href='{target}'>…</a>" for target in targets)
 
 
 async def test_spider_as_its_docstring_says(run: Program, internet: Web) -> None:

@@ -40,10 +40,12 @@ async def test_forgotten_await_raises(web: Web, gate: RobotGate, ask: Ask, *, is
 
 
 @pytest.mark.parametrize("ask", ASKS)
-async def test_python_warns_of_what_was_called(gate: RobotGate, ask: Ask) -> None:
-    """By the name that is in the program."""
+async def test_python_warns_of_what_was_called(web: Web, gate: RobotGate, ask: Ask) -> None:
+    """By the name that is in the program, and nothing was sent; who closes it has thought of it."""
+    ask(gate, PAGE).close()
     with pytest.warns(RuntimeWarning, match=f"'{ask.__qualname__}' was never awaited"):
         repr(ask(gate, PAGE))
+    assert web.visits == []
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["cold", "warm"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import time
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -420,22 +418,6 @@ async def test_robots_txt_itself_may_be_fetched(web: Web, gate: RobotGate) -> No
     response = await gate.fetch(ROBOTS)
     assert response.verdict.reason is Reason.ROBOTS_TXT
     assert web.counts() == {ROBOTS: 2}
-
-
-# ── as a coroutine
-
-
-async def test_never_awaited_warns(web: Web, gate: RobotGate) -> None:
-    """As any coroutine does, and nothing was sent; who closes it has thought of it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        gate.fetch(PAGE)
-        gate.fetch(PAGE).close()
-        gc.collect()
-    (warning,) = caught
-    assert warning.category is RuntimeWarning
-    assert "never awaited" in str(warning.message)
-    assert web.visits == []
 
 
 async def test_bytes_that_are_no_utf_8_are_sent_as_escapes(web: Web, gate: RobotGate) -> None:

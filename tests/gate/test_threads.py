@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
 import pytest
-import requests
 from tests.gate.doors import WAITING_DOORS, outcome
 from tests.gate.servers import PAGE, SITE
 from tests.waiting import settle, until
@@ -97,28 +96,6 @@ async def test_objects_of_the_first_loop_are_refused_in_a_second(open_gate: Open
 # ── gate.threadsafe
 
 
-async def test_requests_in_a_pool_of_threads(web: Web, open_gate: OpenGate) -> None:
-    """Another client, in its host's turn: paced at the server, and refused where robots.txt says so."""
-    web.serve(f"http://localhost:{web.port}/robots.txt", "User-agent: *\nDisallow: /private")
-    gate = await open_gate(session=None, delay=0.05, allow_private_addresses=True)
-    door = gate.threadsafe
-
-    def crawl(number: int) -> int:
-        url = f"http://localhost:{web.port}/{number}"
-        assert door.allowed(url)
-        assert not door.check(f"http://localhost:{web.port}/private").allowed
-        with door.turn(url) as turn:
-            response = requests.get(turn.url, headers=turn.headers(), timeout=60)
-            turn.report(response.status_code, response.headers, len(response.content))
-            return response.status_code
-
-    assert await asyncio.gather(*(asyncio.to_thread(crawl, number) for number in range(8))) == [200] * 8
-    with pytest.raises(DisallowedError):
-        await asyncio.to_thread(door.turn(f"http://localhost:{web.port}/private").__enter__)
-    assert len(web.visits) == 9
-    assert min(web.gaps("localhost")) >= 0.05
-
-
 async def test_threads_fetch(web: Web, open_gate: OpenGate) -> None:
     """By the gate's session; what is refused is raised in the thread."""
     web.serve(f"{SITE}/robots.txt", "User-agent: *\nDisallow: /private")
@@ -127,6 +104,8 @@ async def test_threads_fetch(web: Web, open_gate: OpenGate) -> None:
     door = gate.threadsafe
     fetches = [asyncio.to_thread(door.fetch, PAGE, headers={"Accept": "text/html"}) for _ in range(8)]
     assert [page.body for page in await asyncio.gather(*fetches)] == [b"hello"] * 8
+    assert await asyncio.to_thread(door.allowed, PAGE)
+    assert not (await asyncio.to_thread(door.check, f"{SITE}/private")).allowed
     for url, kind in ((f"{SITE}/private", DisallowedError), ("ftp://site.example/", InvalidURLError)):
         with pytest.raises(kind):
             await asyncio.to_thread(door.fetch, url)
