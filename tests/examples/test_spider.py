@@ -67,20 +67,6 @@ async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
 
 
 @pytest.mark.slow
-async def test_five_hundred_tasks(run: Program, internet: Web) -> None:
-    """A hundred hosts of five pages: each page once, one robots.txt a host, and a second between two pages of one."""
-    sites = [f"http://h{number}.example.org" for number in range(100)]
-    for site in sites:
-        internet.serve(f"{site}/", links(*(f"/{page}" for page in range(4))), headers=HTML)
-    starts = " ".join(f"{site}/" for site in sites)
-    ran = await run(f"python examples/spider.py --contact bot@example.org --limit 500 {starts}")
-    assert (ran.status, ran.err, len(ran.lines)) == (0, "", 500)
-    counts = internet.counts()
-    assert (len(counts), set(counts.values())) == (100 * 6, {1})
-    assert min(gap for site in sites for gap in internet.gaps(site.removeprefix("http://"))) >= DELAY
-
-
-@pytest.mark.slow
 async def test_crawlee_as_its_docstring_says(run: Program, internet: Web) -> None:
     """Pages are told of, a refused one too; each robots.txt is requested once."""
     internet.serve("https://example.com/robots.txt", "User-agent: *\nDisallow: /page")
