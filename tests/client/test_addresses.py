@@ -23,6 +23,7 @@ from robotgate.client.addresses import (
     MAX_CACHED_NAMES,
     AddressBook,
     AddressScopes,
+    ConnectorResolver,
 )
 
 if TYPE_CHECKING:
@@ -248,6 +249,22 @@ async def peers(
             async with session.get(url, proxy=proxy) as response:
                 assert await response.text() == "a page"
     return found
+
+
+async def test_connector_is_asked_what_it_would_connect_to(web: Web, names: Names, clock: HandClock) -> None:
+    """Its look-up serves both. Nothing is known from one that is closed, or whose proxy looks names up."""
+    names.give(HOST, (LOOPBACK,), (ONE,))
+    connector = aiohttp.TCPConnector(resolver=names)
+    book = AddressBook(ConnectorResolver(connector), scopes=AddressScopes(), now=clock.now)
+    scopes = (f"address|{LOOPBACK}",)
+    assert (await book.scopes_of(HOST, web.port)).names == scopes
+    url = f"http://{HOST}:{web.port}/"
+    assert await peers(connector, url, scopes=AddressScopes()) == list(scopes)
+    assert names.asked == [HOST]
+    for unknowing in (aiohttp.TCPConnector(resolver=names, use_dns_cache=False), ProxyConnector(LOOPBACK, 1)):
+        await unknowing.close()
+        book = AddressBook(ConnectorResolver(unknowing), scopes=AddressScopes(), now=clock.now)
+        assert (await book.scopes_of(HOST, web.port)).names == ()
 
 
 async def test_address_is_measured_at_the_socket(web: Web) -> None:

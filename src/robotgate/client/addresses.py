@@ -4,8 +4,9 @@ A host name is not a machine: a thousand names may have one address. An address 
 address have in common, whatever host they are for. Its name is made from the address by `AddressScopes`.
 
 An `AddressBook` gives the connector and the scopes the same answers, so that a connection goes to an address that its
-request was paced for. A session that is not the gate's may resolve names elsewhere. There the address is read from the
-socket (`AddressScopes.measure`), and is known from the first response on. It is never guessed.
+request was paced for. A session that is not the gate's may resolve names elsewhere. There its connector is asked
+(`ConnectorResolver`), and the address of each response is read from the socket (`AddressScopes.measure`). It is never
+guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from aiohttp import ClientResponse
+from aiohttp import ClientError, ClientResponse
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from robotgate.client.proxy import named
@@ -28,7 +29,7 @@ from robotgate.events import logger
 from robotgate.urls import embedded_ipv4
 
 if TYPE_CHECKING:
-    from aiohttp import ClientRequest
+    from aiohttp import ClientRequest, TCPConnector
     from aiohttp.connector import Connection
 
     Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -210,6 +211,33 @@ class _Answer:
 
     def __post_init__(self) -> None:
         self.hosts = frozenset(result["host"] for result in self.addresses)
+
+
+class ConnectorResolver(AbstractResolver):
+    """Looks names up as a connector does for its own connections: by its resolver, and in its cache.
+
+    It is for an `AddressBook` about a session that is not the gate's. What that finds holds for longer than in the
+    connector, so that the address has still to be measured.
+    """
+
+    def __init__(self, connector: TCPConnector) -> None:
+        self._connector = connector
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a host, of the families that the connector uses. A proxy's connector may return the name.
+
+        Raises:
+            OSError: it has none, or the connector is closed.
+        """
+        try:
+            return await self._connector._resolve_host(host, port)
+        except ClientError as error:
+            raise OSError(f"{host} cannot be looked up: {error}") from error
+
+    async def close(self) -> None:
+        """Do nothing: the connector is somebody else's."""
 
 
 class AddressBook(AbstractResolver):
