@@ -138,14 +138,14 @@ class LosableSession:
         self._store = store
         self._unsent: list[tuple[str, HostState | None]] = []
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """As `Session.obtain`."""
         self._store.calls["obtain"] += 1
         while self._store.error is not None:
             if self._store.gives_up:
                 raise StoreError(*self._store.error.args)
             await self._store.found.wait()
-        grant = await self.inner.obtain(key)
+        grant = await self.inner.obtain(key, pace=pace)
         return Grant(LosableLease(self._store, grant.lease), grant.state, grant.not_before_at)
 
     def leave(self, key: str, state: HostState | None) -> None:

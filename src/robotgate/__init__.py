@@ -49,7 +49,7 @@ from robotgate.gate_options import GateOptions
 from robotgate.hours import OpenHours
 from robotgate.identity import Signer
 from robotgate.observe.views import GateStats, HostView, OriginView
-from robotgate.options import Budget, HostOverride, Rate, Recheck, StatusPolicy
+from robotgate.options import Budget, Group, HostOverride, Rate, Recheck, StatusPolicy
 from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import AccessResult, Reason, Rule, Verdict
@@ -72,6 +72,7 @@ __all__ = [
     "GateClosedError",
     "GateOptions",
     "GateStats",
+    "Group",
     "Hop",
     "HostOverride",
     "HostUnavailableError",

@@ -18,12 +18,18 @@ import aiohttp
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.awaited import Awaited, No, Pending, Yes
 from robotgate.client.cache import SiteCache
-from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
+from robotgate.client.connector import (
+    HEADER_LIMITS,
+    AddressedConnector,
+    BudgetedConnector,
+    ThreadPerNameResolver,
+)
 from robotgate.client.fetch import PageFetch, PageFetcher, ResponseCheck
 from robotgate.client.middleware import GateMiddleware
 from robotgate.client.persistence import Persistence
 from robotgate.client.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.client.robots import AiohttpFetcher
+from robotgate.client.scopes import ScopeBook, ScopeLimits
 from robotgate.client.turn import Turn
 from robotgate.client.turns import PageTurn, Turns
 from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
@@ -40,12 +46,9 @@ from robotgate.options import (
     check_patience,
     check_seconds,
     check_whole,
-    limits,
     signature_of,
     unless_none,
 )
-from robotgate.pace.budget import Spending
-from robotgate.pace.quota import StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places
@@ -121,20 +124,26 @@ class RobotGate:
         left = limit - options["concurrency"]
         # Shared where the connector cannot serve both at once.
         robots = pages if left <= 0 else Permits(min(options["robots_concurrency"], left))
-        quotas = limits([options["total_rate"]])
-        budget, speed = options["total_budget"], options["total_bytes_per_second"]
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(
             ticks=self._ticks,
             epoch=self._epoch,
             places=Places(pages, robots),
-            total=StartWindow(quotas) if quotas else None,
-            spending=None if budget is None and speed == math.inf else Spending(budget, speed),
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
             work=StoreWork(has_store=store is not None),
         )
         self._persistence = Persistence(store, scheduler=scheduler, events=events)
+        scope_limits = ScopeLimits(
+            total_rate=options["total_rate"],
+            total_budget=options["total_budget"],
+            total_bytes_per_second=options["total_bytes_per_second"],
+            groups=options["groups"],
+            address_delay=options["address_delay"],
+            address_concurrency=options["address_concurrency"],
+            address_exempt=options["address_exempt"],
+        )
+        self._scopes = ScopeBook(scope_limits, scheduler, self._persistence.first_lease)
         self._cache = SiteCache(
             identity=self._identity,
             allow_private_addresses=options["allow_private_addresses"],
@@ -145,10 +154,13 @@ class RobotGate:
             overrides=per_host,
             scheduler=scheduler,
             persistence=self._persistence,
+            scopes=self._scopes,
             events=events,
         )
         self._sites = self._cache.sites
         self._turns = Turns(identity=self._identity, cache=self._cache, scheduler=scheduler, events=events)
+        if self._scopes.has_addresses:
+            self._turns.addresses = self._scopes
         self._middleware = GateMiddleware(self._identity, self._turns, max_wait=self._max_wait)
         self._threadsafe = ThreadsafeGate(self, self._turns)
         self._ready: WeakSet[Lines] = WeakSet()
@@ -175,10 +187,18 @@ class RobotGate:
                 stack.push_async_callback(self._own_store.aclose)
                 await self._own_store.open()
             options, session = self._options, self._options["session"]
+            allow_private_addresses = self._cache.allow_private_addresses
+            book = None
+            if self._scopes.has_addresses:
+                book = self._scopes.open(ThreadPerNameResolver(max_threads=self._max_look_ups))
+                stack.push_async_callback(self._scopes.aclose)
             if session is None:
-                connector = BudgetedConnector(
-                    max_look_ups=self._max_look_ups,
-                    allow_private_addresses=self._cache.allow_private_addresses,
+                connector = (
+                    AddressedConnector(book=book, allow_private_addresses=allow_private_addresses)
+                    if book is not None
+                    else BudgetedConnector(
+                        max_look_ups=self._max_look_ups, allow_private_addresses=allow_private_addresses
+                    )
                 )
                 session = aiohttp.ClientSession(
                     connector=connector, headers=self._identity.headers, **HEADER_LIMITS

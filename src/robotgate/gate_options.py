@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeAlias, cast
 
 import aiohttp
 
+from robotgate.client.addresses import check_networks
 from robotgate.client.robots import Fetcher
 from robotgate.clock import Clock
 from robotgate.errors import OptionError
@@ -19,6 +20,7 @@ from robotgate.options import (
     HOST_OPTIONS,
     MAX_HOSTS,
     Budget,
+    GroupPolicy,
     HostOptions,
     HostOverride,
     Option,
@@ -27,6 +29,7 @@ from robotgate.options import (
     check_bool,
     check_budget,
     check_count,
+    check_groups,
     check_kind,
     check_options,
     check_rate,
@@ -73,6 +76,17 @@ class GateOptions(PaceOptions, total=False):
     pace_key: Annotated[PaceKeyPolicy, Option(PaceKey.HOST)]
     """What is paced together: the requests to one host, to one origin, to one registrable domain (extra ``psl``), or to
     the origins for which a function of yours returns the same text."""
+    groups: Annotated[GroupPolicy, Option(MappingProxyType({}), check_groups)]
+    """Hosts that are paced together beside each for itself: a `Group` for each pattern, as ``{"*.shops.example":
+    Group("shops", delay=0.5)}``, or a function that returns the group of an origin's text, or None."""
+    address_delay: Annotated[float, Option(0.0, check_seconds)]
+    """Seconds between the end of one response from a server's address and the next request to it, at least, whatever
+    host it is for; above one request at a time, from start to start. An IPv6 address counts by its first 64 bits."""
+    address_concurrency: Annotated[int | None, Option(None, partial(unless_none, check_count))]
+    """Open requests at one address. None: one where there is an `address_delay`, else any number."""
+    address_exempt: Annotated[Collection[str], Option(frozenset(), check_networks)]
+    """Networks whose addresses are not paced, as ``["203.0.113.0/24"]``: those of content delivery networks, which have
+    thousands of machines behind one address. Most publish their lists."""
     overrides: Annotated[Mapping[str, HostOverride], Option(MappingProxyType({}))]
     """Options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``."""
     dialect: Annotated[Dialect, Option(Dialect.RFC9309, partial(check_kind, kind=Dialect))]

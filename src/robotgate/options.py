@@ -6,16 +6,16 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, EnumType
 from functools import partial
 from inspect import Parameter, Signature
 from types import UnionType
-from typing import Annotated, ClassVar, Final, NamedTuple, TypedDict, Unpack, cast, get_type_hints
+from typing import Annotated, ClassVar, Final, NamedTuple, TypeAlias, TypedDict, Unpack, cast, get_type_hints
 
 from robotgate.errors import OptionError
 from robotgate.hours import OpenHours
-from robotgate.urls import HostPattern, keys
+from robotgate.urls import HostPattern, Origin, keys
 
 
 class ByOption(Enum):
@@ -256,6 +256,70 @@ def limits(rates: Iterable[tuple[int, float] | None]) -> list[Rate]:
     """Those of the rates that limit anything, each once."""
     known = dict.fromkeys([Rate(*rate) for rate in rates if rate is not None])
     return [rate for rate in known if rate != Rate.UNLIMITED]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hosts that share something, such as all shops of one hoster: they are paced together, beside each for itself.
+
+    Groups of one name are one group; give all of them the same limits.
+
+    Raises:
+        OptionError: a value makes no sense.
+    """
+
+    name: str
+    delay: float = field(default=0.0, kw_only=True)
+    """Seconds between the end of one response of the group and the next request to it, at least; with more than one
+    request at a time, from start to start."""
+    concurrency: int | None = field(default=None, kw_only=True)
+    """Open requests to the group. None: one where it has a delay, else any number."""
+    rate: tuple[int, float] | None = field(default=None, kw_only=True)
+    """A quota, as the option `rate`."""
+
+    def __post_init__(self) -> None:
+        name: object = self.name
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"Group({name!r}): give a name")
+        where = f"Group({self.name!r}): "
+        check_seconds(f"{where}delay", self.delay)
+        unless_none(check_count, f"{where}concurrency", self.concurrency)
+        check_rate(f"{where}rate", self.rate)
+
+
+GroupPolicy: TypeAlias = Mapping[str, Group] | Callable[[str], Group | None]
+"""The group of an origin: by pattern, as ``*.shops.example``, or by a function of the origin's text."""
+
+
+def check_groups(name: str, value: object) -> None:
+    """Check which groups there are.
+
+    Raises:
+        OptionError: the value is neither a mapping of patterns to groups nor a function.
+    """
+    if not isinstance(value, Mapping):
+        check_callback(name, value)
+        return
+    for pattern, group in value.items():
+        HostPattern.parse(pattern)
+        check_kind(f"{name}[{pattern!r}]", group, Group)
+
+
+def group_function(policy: GroupPolicy) -> Callable[[Origin], Group | None]:
+    """The group of an origin as a function. It raises `OptionError` where the caller's function returns no group."""
+    if isinstance(policy, Mapping):
+        groups = {HostPattern.parse(pattern).key: group for pattern, group in policy.items()}
+        return lambda origin: next((groups[key] for key in keys(origin.host) if key in groups), None)
+
+    def of_origin(origin: Origin) -> Group | None:
+        group: object = policy(origin.text)
+        if group is None or isinstance(group, Group):
+            return group
+        raise OptionError(
+            f"groups={policy!r} returned {group!r} for {origin.text!r}: it has to return a Group or None"
+        )
+
+    return of_origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate import Budget, OptionError
-from robotgate.pace.budget import Spending, count_bytes, count_page, is_spent
+from robotgate.pace.budget import count_bytes, count_page, is_spent
+from robotgate.pace.scope import Scope
 from robotgate.pace.state import HostState, merged, moved
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_budget_limits_something() -> None:
 )
 def test_no_period_has_more_than_the_budget(pauses: list[float], sizes: list[int]) -> None:
     """A period of ten seconds begins with its first page, wherever that is; only its last body may exceed the bytes."""
-    spending, now = Spending(Budget(pages=4, bytes=100, per=10.0)), 0.0
+    spending, now = Scope("total", budget=Budget(pages=4, bytes=100, per=10.0)), 0.0
     pages: list[tuple[float, int]] = []
     for pause, size in zip(pauses, sizes, strict=False):
         now += pause

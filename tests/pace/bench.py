@@ -11,8 +11,8 @@ from tests.paced import now
 from robotgate.events import Events
 from robotgate.options import DEFAULTS, HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
-from robotgate.pace.quota import StartWindow
 from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.scope import Scope
 from robotgate.pace.signals import NOTHING_HEARD, TELLING_STATUSES, Heard
 from robotgate.pace.state import GOOD_BELOW
 from robotgate.pace.store_work import StoreWork
@@ -20,7 +20,7 @@ from robotgate.pace.turn import Permits, Places
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from robotgate.pace.host import Lease
+    from robotgate.pace.lease import Lease
     from robotgate.pace.state import HostState
 
 HOST: Final = "a.example"
@@ -75,13 +75,13 @@ class Bench:
         has_store: bool = False,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
+        self.scopes = () if total is None else (Scope("total", rates=[total], robots_first=False),)
         self.pages = Permits(concurrency)
         self.robots = self.pages if robots is None else Permits(robots)
         self.scheduler = Scheduler(
             ticks=(loop or asyncio.get_running_loop()).time,
             epoch=0.0,
             places=Places(self.pages, self.robots),
-            total=None if total is None else StartWindow([total]),
             max_slots=max_slots,
             events=Events(),
             work=StoreWork(has_store=has_store),
@@ -100,7 +100,7 @@ class Bench:
         known = self.scheduler.hosts.get(name)
         if known is None:
             known = self.scheduler.hosts[name] = Host(name, lease=lease)
-        paced = PacedOrigin(Origin("http", name, port), known, OPTIONS | given)
+        paced = PacedOrigin(Origin("http", name, port), known, OPTIONS | given, scopes=self.scopes)
         known.origins += (paced,)
         self.scheduler.update_limits(known)
         return paced

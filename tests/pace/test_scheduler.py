@@ -11,7 +11,8 @@ from tests.paced import now
 from tests.waiting import settle
 
 from robotgate.errors import TooSoonError
-from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
+from robotgate.pace.host import Host, PacedTurn
+from robotgate.pace.lease import NOT_OWNED
 
 
 async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later() -> None:

@@ -24,7 +24,8 @@ from tests.waiting import settle
 from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateError, StoreError, TooSoonError
 from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate, limits
-from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn
+from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.turn import RENEW, TurnState
@@ -34,7 +35,6 @@ from robotgate.testing import VirtualTimeLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from robotgate.pace.host import Host
     from robotgate.pace.scheduler import Scheduler
 
 Item = TypeVar("Item")
@@ -507,10 +507,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         if pages is robots:
             held[False] |= held[True]
         assert held[False] == pages.held
-        assert len(held[False]) <= pages.total
+        assert len(held[False]) <= pages.slots
         if pages is not robots:
             assert held[True] == robots.held
-            assert len(held[True]) <= robots.total
+            assert len(held[True]) <= robots.slots
 
     def nobody_waits_without_cause(self) -> None:
         """Turns that could start have started; turns that had to be refused are refused."""
@@ -537,7 +537,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             quota_due_at(self.starts, self.total) > self.now - TARDINESS
             or any(other.granted for other in self.laws)
         )
-        if is_metered or len(permits.held) >= permits.total:
+        if is_metered or len(permits.held) >= permits.slots:
             self.stuck.append(visitor)
         elif not host.may_pace():
             is_asked_for = host in self.scheduler.work.unowned or host in self.obtaining
@@ -548,6 +548,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def hosts_are_handed_on_without_turns(self) -> None:
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
         for host in self.scheduler.work.leaving:
+            assert isinstance(host, Host)
             assert host.in_slots == ()
         self.scheduler.work.leaving.clear()
         for law in self.laws:
@@ -819,7 +820,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def take_unowned(self) -> None:
         """The store is asked for the hosts that are to be obtained."""
         for host in self.scheduler.work.unowned:
-            if not host.may_pace():
+            if isinstance(host, Host) and not host.may_pace():
                 host.lease = NOT_OWNED
                 self.obtaining.add(host)
         self.scheduler.work.unowned.clear()
@@ -839,7 +840,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         law = next(law for law in self.laws if law.host is host)
         if fails:
             law.has_failed = True
-            self.run(partial(self.scheduler.refuse_host, host, StoreError("it is gone")))
+            self.run(partial(self.scheduler.refuse_all, host, StoreError("it is gone")))
             law.has_failed = False
             return
         law.promised_at = max(law.promised_at, self.now + not_before)

@@ -148,9 +148,9 @@ class Silent(MemorySession):
 class Invalid(MemorySession):
     """Grants hosts by leases that are not valid."""
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """Every host is given back at once."""
-        grant = await super().obtain(key)
+        grant = await super().obtain(key, pace=pace)
         self.side.leave(key, None)
         self.side.ask(key)
         self.send_soon()

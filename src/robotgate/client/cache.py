@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from robotgate.client.persistence import Persistence
     from robotgate.client.proxy import Route
+    from robotgate.client.scopes import ScopeBook
     from robotgate.identity import Identity
     from robotgate.rules.parser import RulesCompiler
 
@@ -96,6 +97,7 @@ class SiteCache:
     overrides: Overrides
     scheduler: Scheduler
     persistence: Persistence
+    scopes: ScopeBook
     events: Events
     sites: dict[str, Site] = field(default_factory=dict)
     """By origin as text. Look at `Site.ready_until_at` before you use one."""
@@ -133,6 +135,8 @@ class SiteCache:
             host = self.scheduler.hosts[key] = Host(key, self.persistence.first_lease)
         site = Site(origin, host, self.overrides.options(origin.host), key=origin.text)
         site.operator_until_at = self._blocks.until_at(origin.host)
+        if self.scopes.is_used:
+            self.scopes.enter(site)
         host.origins += (site,)
         self.sites[origin.text] = site
         self.scheduler.update_limits(host)

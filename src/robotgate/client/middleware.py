@@ -160,7 +160,12 @@ class GateMiddleware:
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url, request.headers))
+            if turns.addresses is not None:
+                turns.addresses.note_route(turn.paced, route)
+                turns.addresses.measure(request)
             response = await handler(request)
+            if turns.addresses is not None:
+                turns.addresses.note_peer(turn.paced, request, response)
             if response.status in WAY_STATUSES:
                 fault = fault_of_answer(response.status, response.headers, proxy_of(route))
                 if fault is not None:

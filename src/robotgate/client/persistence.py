@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from robotgate.errors import StoreError
 from robotgate.events import Events, StoreLost, StoreRecovered
-from robotgate.pace.host import NOT_OWNED, Host, NotOwned, PacedTurn
+from robotgate.pace.lease import NOT_OWNED, NotOwned
+from robotgate.pace.scope import Scope
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
 from robotgate.stores.grants import ROBOTS
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 
     from robotgate.client.robots import Flight
+    from robotgate.pace.host import Host, PacedTurn
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
@@ -112,6 +114,8 @@ class Persistence:
         self._hand_on_leaving()
         for host in self._scheduler.hosts.values():
             self.hand_on(host)
+        for scope in self._scheduler.scopes.values():
+            self.hand_on(scope)
         await self.session.aclose()
 
     # Records.
@@ -175,7 +179,7 @@ class Persistence:
             host.lease = None
             self._scheduler.own(host)
 
-    def hand_on(self, host: Host) -> None:
+    def hand_on(self, host: Host | Scope) -> None:
         """Hand a host on with its state, if this process has it."""
         if self.session is not None and host.lease is not NOT_OWNED:
             self.session.leave(host.key, host.snapshot())
@@ -194,27 +198,27 @@ class Persistence:
                     self.hand_on(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
-                    self._begin(self._obtain(store, host.key), self._tasks)
+                    self._begin(self._obtain(store, host.key, _look_pace(host)), self._tasks)
 
-    async def _obtain(self, store: Store, key: str) -> None:
-        """Load a host's state; where the store is shared, wait for the right to pace it."""
+    async def _obtain(self, store: Store, key: str, pace: float) -> None:
+        """Load the state of a host or a scope; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
-        call = store.load_host(key) if session is None else session.obtain(key)
+        call = store.load_host(key) if session is None else session.obtain(key, pace=pace)
         try:
             found = await self._report("load", call)
         except StoreError as error:
             found = error
         is_wanted = self._obtaining.pop(key)
         # It may have been evicted, and be another object by now.
-        host = scheduler.hosts.get(key)
+        host = scheduler.find(key)
         if host is None:
             if session is not None:
                 session.leave(key, None)
             return
         scheduler.work.unowned.discard(host)
         if isinstance(found, StoreError):
-            scheduler.refuse_host(host, found)
+            scheduler.refuse_all(host, found)
             return
         host.lease = None
         if isinstance(found, Grant):
@@ -269,7 +273,7 @@ class Persistence:
                 match news:
                     case Wanted(keys):
                         for key in keys:
-                            host = self._scheduler.hosts.get(key)
+                            host = self._scheduler.find(key)
                             if key in self._obtaining:
                                 self._obtaining[key] = True
                             elif host is not None and host.lease is not NOT_OWNED:
@@ -311,3 +315,13 @@ class Persistence:
         task = asyncio.Task(work)
         among.add(task)
         task.add_done_callback(among.discard)
+
+
+def _look_pace(host: Host | Scope) -> float:
+    """Return the seconds in which a grant need not be looked for more often than a few times.
+
+    Of a host whose scope is slower, most looks would be in vain: benchmarks/scopes_model.py.
+    """
+    if isinstance(host, Scope):
+        return 2 * host.delay
+    return 2 * max((scope.delay for paced in host.waiting_origins for scope in paced.scopes), default=0.0)

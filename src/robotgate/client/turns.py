@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
     from robotgate.client.cache import SiteCache
+    from robotgate.client.scopes import ScopeBook
     from robotgate.identity import Identity
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
@@ -262,6 +263,8 @@ class Turns:
         The URL is as rules are matched with, for clients write it in several ways. A host that redirects slows down
         the tasks that it has redirected, and no others on their way to the other host.
         """
+        self.addresses: ScopeBook | None = None
+        """Where servers' addresses are paced."""
         self._redirected_until_at = 0.0
         """When all of them may follow."""
         self.now: Callable[[], float] = scheduler.now
@@ -361,7 +364,7 @@ class Turns:
                 TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
             )
 
-    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901, PLR0912  # The steps of one wait, in their order.
+    async def judge_and_wait(self, turn: PageTurn, *, may_begin: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  # The steps of one wait, in their order.
         """Judge a turn's URL and wait until it is granted.
 
         Args:
@@ -376,9 +379,11 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.wait_began_at + turn.max_wait
         try:
-            if (turn.paced.host.budget or scheduler.spending) is not None:
+            if turn.paced.host.budget is not None or turn.paced.scopes:
                 # Not even robots.txt is requested for a page that no budget is left for.
-                scheduler.check_budget(turn.paced.host, now)
+                scheduler.check_budget(turn.paced, now)
+            if self.addresses is not None:
+                self.addresses.note_route(turn.paced, turn.route)
             if now < self._redirected_until_at:
                 await self._follow_later(turn, now)
                 now = self.now()

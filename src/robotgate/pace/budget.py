@@ -7,7 +7,6 @@ the fields of a `Spender`, so that stores keep it as a host's state.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from robotgate.errors import BudgetExceededError
@@ -30,19 +29,6 @@ class Spender(Protocol):
     """Infinity: without limit."""
     read_until_at: float
     """When what was read so far would have been read at that speed."""
-
-
-@dataclass(slots=True, eq=False)
-class Spending:
-    """A `Spender` that is nothing else: all hosts together."""
-
-    budget: Budget | None
-    bytes_per_second: float = math.inf
-    budget_began_at: float | None = None
-    budget_ends_at: float = 0.0
-    budget_pages: int = 0
-    budget_bytes: int = 0
-    read_until_at: float = 0.0
 
 
 def strictest(budgets: Iterable[Budget]) -> Budget | None:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from heapq import heappop
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from aiolimiter import AsyncLimiter
 
@@ -21,7 +21,9 @@ from robotgate.errors import HostUnavailableError, NestedTurnError
 from robotgate.options import Budget, HostOptions, limits
 from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
+from robotgate.pace.lease import Leased
 from robotgate.pace.quota import StartWindow
+from robotgate.pace.scope import Scope, holds_back
 from robotgate.pace.signals import MAX_PAUSE, Heard
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
 from robotgate.pace.state import (
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from robotgate.events import BlockCause
+    from robotgate.pace.lease import Lease
     from robotgate.pace.state import Circuit
 
 LONG_AGO: Final = -math.inf
@@ -70,26 +73,6 @@ MAX_COUNTED: Final = 100
 comes too late, at its deadline at the latest."""
 
 
-class Lease(Protocol):
-    """Says whether a process may pace a host."""
-
-    def is_valid(self) -> bool:
-        """Return whether it may start a request now. It reads a clock that runs while the machine is suspended."""
-
-
-class NotOwned:
-    """The lease of a host whose state has not been loaded, or that another process paces."""
-
-    __slots__ = ()
-
-    def is_valid(self) -> bool:
-        """Return False: obtain the host first."""
-        return False
-
-
-NOT_OWNED: Final = NotOwned()
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class PacedTurn(TurnPlace):
     """One request, from the moment it asks for its host until its response has ended."""
@@ -98,6 +81,7 @@ class PacedTurn(TurnPlace):
     began_at: float = 0.0
     status: int | None = None
     bytes_read: int = 0
+    scopes: tuple[Scope, ...] = ()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -117,6 +101,9 @@ class PacedOrigin(OriginPlaces):
     """The open turn that tries whether it can be reached again."""
     is_used: bool = False
     """Whether a turn began since eviction last looked."""
+    scopes: tuple[Scope, ...] = field(default=(), kw_only=True)
+    scopes_until_at: float = math.inf
+    """When its addresses, which are scopes, have to be looked up again."""
 
     def first(self) -> tuple[Rank, PacedTurn] | None:
         """Return the waiting turn that ranks first, as (rank, turn)."""
@@ -167,17 +154,14 @@ def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Host(HostPlaces):
+class Host(HostPlaces, Leased):
     """What is paced together: the strictest of its origins binds all."""
 
     lease: Lease | None = None
-    """None: this process alone paces the host, and knows its state."""
     # As in `HostPlaces`, tuples.
     origins: tuple[PacedOrigin, ...] = ()
     is_wanted: bool = False
-    """Whether another process asks for the host: `Scheduler.note_wanted`."""
     owned_visits: int = 0
-    """How many visits there were when this process obtained the host."""
     last_visit_at: float = LONG_AGO
     next_allowed_at: float = 0.0
     """No request starts earlier, whatever the delay is now."""
@@ -375,20 +359,34 @@ class Host(HostPlaces):
         )
         return free_at + before * self.delay
 
-    def next_turn(self, now: float) -> tuple[float, tuple[int, int, int], PacedTurn] | None:
+    def next_turn(
+        self, now: float, held_back: list[tuple[Scope | None, PacedTurn]]
+    ) -> tuple[float, Rank, PacedTurn] | None:
         """Return when the next waiting turn may start, its rank and the turn; None if none waits that could be let go.
 
         Of the turns that may start now it is the one that ranks first, else the one that may start first.
+
+        Args:
+            held_back: gets the turns whose scopes hold them back though their host's instant has come, each with the
+                scope; with None where the scopes are not known.
         """
-        best: tuple[float, tuple[int, int, int], PacedTurn] | None = None
+        best: tuple[float, Rank, PacedTurn] | None = None
         for paced in self.waiting_origins:
             first = paced.first()
             if first is None or (paced.probe is not None and paced.is_probed(now)):
                 continue
             rank, turn = first
             at = self.earliest_start(paced, now, turn.ahead)
+            if at - now <= CLOCK_GRAIN:
+                at = now
+                if now >= paced.scopes_until_at:
+                    held_back.append((None, turn))
+                    continue
+                if paced.scopes and (scope := holds_back(paced.scopes, turn, now)) is not None:
+                    held_back.append((scope, turn))
+                    continue
             # No two have the same rank.
-            found = (at if at - now > CLOCK_GRAIN else now), rank, turn
+            found = at, rank, turn
             if best is None or found < best:
                 best = found
         return best
@@ -442,13 +440,6 @@ class Host(HostPlaces):
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
         return len(self.in_slots) >= self.slots and all(turn.holder is task for turn in self.in_slots)
-
-    def may_pace(self) -> bool:
-        """Return whether this process may pace the host now."""
-        if self.lease is None:
-            return True
-        is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
-        return not is_done and self.lease.is_valid()
 
     def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""

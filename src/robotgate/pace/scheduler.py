@@ -1,8 +1,8 @@
 """Which waiting turn is granted next, over all hosts, with one timer.
 
-A turn is granted when everything it needs is there: its host's slot and instant, its quota, a permit, the total rate.
-No turn holds a host while it waits for a permit. One heap has the instants at which hosts are looked at again, and the
-deadlines of turns. Hosts that could start but for a permit or the total rate stand in a queue of `Permits`.
+A turn is granted when everything it needs is there: its host's slot and instant, its quota, the slots and instants of
+its scopes, and a permit. No turn holds a host while it waits for a scope or a permit: it stands in a line of theirs.
+One heap has the instants at which hosts and scopes are looked at again, and the deadlines of turns.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
-from robotgate.pace.budget import Spending, count_bytes, count_page, ends_at, exceeded, is_spent, read_by
-from robotgate.pace.host import NOT_OWNED, Host, PacedOrigin, PacedTurn, nested_error
+from robotgate.pace.budget import count_bytes, count_page, ends_at, exceeded, is_spent
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
+from robotgate.pace.lease import NOT_OWNED
+from robotgate.pace.scope import Scope, holds_back, keep
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
 from robotgate.pace.turn import (
@@ -45,16 +47,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from robotgate.errors import BudgetExceededError, NestedTurnError, RobotGateError
-    from robotgate.pace.quota import StartWindow
+    from robotgate.pace.budget import Spender
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
 
-    Alarm: TypeAlias = tuple[float, bool, int, Host | PacedTurn]
-    """When to look at a host again or to refuse a turn, whether it is for a turn, its place in the order, and the host
-    or the turn. At one instant hosts come first."""
+    Alarm: TypeAlias = tuple[float, bool, int, Host | Scope | PacedTurn]
+    """When to look at a host or a scope again or to refuse a turn, whether it is for a turn, its place in the order,
+    and the host, the scope or the turn. At one instant turns come last."""
 
-ALL_HOSTS: Final = "all hosts"
-"""What `total_budget` is for, in its `BudgetExceededError`."""
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
 LONGEST_TIMER: Final = float(DAY)
@@ -136,10 +136,6 @@ class Scheduler:
     epoch: float
     """`ticks` and `epoch` add up to the time, in seconds since the epoch. It never goes backwards."""
     places: Places
-    total: StartWindow | None
-    """Counts all starts against the operator's total rate; None without one."""
-    spending: Spending | None = None
-    """Of all hosts together; None without `total_budget` and `total_bytes_per_second`."""
     max_slots: int | None
     """Connections that the connector opens to one host at most; None: no such limit."""
     events: Events
@@ -148,6 +144,7 @@ class Scheduler:
     loop: asyncio.AbstractEventLoop | None = None
     """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
     hosts: dict[str, Host] = field(default_factory=dict)
+    scopes: dict[str, Scope] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
     _alarms: list[Alarm] = field(default_factory=list)
@@ -188,15 +185,13 @@ class Scheduler:
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (host.waiting_origins and host.has_waiters())
             or (host.lease is not None and not host.may_pace())
-            or len(permits.held) >= permits.total
+            or len(permits.held) >= permits.slots
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
-            or (
-                (self.total is not None or self.spending is not None)
-                and self._total_due_at(now) - now > CLOCK_GRAIN
-            )
-            or ((host.budget or self.spending) is not None and self._is_beyond_budget(turn, now))
-            or permits.waiting
+            or now >= paced.scopes_until_at
+            or (paced.scopes and holds_back(paced.scopes, turn, now) is not None)
+            or ((host.budget is not None or paced.scopes) and self._is_beyond_budget(turn, now))
+            or permits.line
             or self._is_closed
             or self.work.save_error is not None
         ):
@@ -258,7 +253,8 @@ class Scheduler:
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
             or not host.may_pace()
-            or ((host.budget or self.spending) is not None and self._is_beyond_budget(turn, now))
+            or not all(scope.may_pace() for scope in turn.scopes)
+            or ((host.budget is not None or turn.scopes) and self._is_beyond_budget(turn, now))
         ):
             # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
             self.give_back(turn)
@@ -267,8 +263,8 @@ class Scheduler:
         self._start(turn, host, now)
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
-        if self.total is not None:
-            self._serve_permits(now)
+        for scope in turn.scopes:
+            self.serve(scope, now)
         return True
 
     def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
@@ -281,49 +277,58 @@ class Scheduler:
             # The token is there: the coroutine ends with its first step.
             with suppress(StopIteration):
                 host.limiter.acquire().send(None)
-        if self.total is not None:
-            self.total.starts.append(now)
-        if self.spending is not None and not turn.ahead:
-            count_page(self.spending, now)
-            self._refuse_beyond_total(self.spending, now)
         if self.work.has_store:
             self.work.note_change(host)
+        for scope in turn.scopes:
+            scope.begin(now)
+            if scope.budget is not None and not turn.ahead:
+                count_page(scope, now)
+                self._refuse_if_spent(scope, now)
+            if scope.is_kept:
+                self.work.note_change(scope)
 
-    def check_budget(self, host: Host, now: float) -> None:
-        """Check that a page of a host may be requested.
+    def check_budget(self, paced: PacedOrigin, now: float) -> None:
+        """Check that a page of an origin may be requested.
 
         Raises:
-            BudgetExceededError: its budget is used up, or the total one.
+            BudgetExceededError: the budget of its host, or of a scope, is used up.
         """
-        error = self._beyond_budget(host, now)
+        error = self._beyond_budget(paced, now)
         if error is not None:
             raise error
 
-    def _beyond_budget(self, host: Host, now: float) -> BudgetExceededError | None:
-        error = None if self.spending is None else exceeded(self.spending, ALL_HOSTS, now)
-        return error or exceeded(host, host.key, now)
+    def _beyond_budget(self, paced: PacedOrigin, now: float) -> BudgetExceededError | None:
+        for scope in paced.scopes:
+            if scope.budget is not None and (error := exceeded(scope, scope.name, now)) is not None:
+                return error
+        return exceeded(paced.host, paced.host.key, now)
 
     def _is_beyond_budget(self, turn: PacedTurn, now: float) -> bool:
-        return not turn.ahead and self._beyond_budget(turn.paced.host, now) is not None
+        return not turn.ahead and self._beyond_budget(turn.paced, now) is not None
 
-    def _refuse_beyond_total(self, spending: Spending, now: float) -> None:
-        """Refuse the pages that wait for any host if the total budget is used up."""
-        if self.places.waiting and is_spent(spending, now):
+    def _refuse_if_spent(self, scope: Scope, now: float) -> None:
+        """Refuse the pages that wait for any host if the budget of a scope of theirs is used up."""
+        if self.places.waiting and is_spent(scope, now):
             for host in self.hosts.values():
-                self.refuse_unavailable(host, now)
+                if any(scope in paced.scopes for paced in host.waiting_origins):
+                    self.refuse_unavailable(host, now)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
         paced = turn.paced
         if paced.host.is_held_by(task):
             return nested_error(paced.host.key)
+        for scope in paced.scopes:
+            if scope.is_held_by(task):
+                return nested_error(scope.name)
         return nested_error() if self.places.permits(turn).is_held_by(task) else None
 
     def give_back(self, turn: PacedTurn) -> None:
         """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
         if turn.state is GRANTED:
+            scopes = turn.scopes
             self.places.move(turn, GIVE_BACK)
-            self._go_on(turn.paced.host)
+            self._go_on(turn.paced.host, scopes)
 
     def end(self, turn: PacedTurn, now: float) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
@@ -334,32 +339,37 @@ class Scheduler:
             if turn.state is NEW:
                 self.places.move(turn, ABANDON)
             return False
+        scopes = turn.scopes
         self.places.move(turn, END)
         host = turn.paced.host
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
-        if self.spending is not None:
-            count_bytes(self.spending, turn.bytes_read, now)
-            self._refuse_beyond_total(self.spending, now)
-            if self.spending.bytes_per_second < math.inf:
-                read_by(self.spending, turn.bytes_read, now)
+        for scope in scopes:
+            scope.end(turn.bytes_read, now)
+            if scope.budget is not None:
+                count_bytes(scope, turn.bytes_read, now)
+                self._refuse_if_spent(scope, now)
+            if scope.is_kept:
+                self.work.note_change(scope)
         if self.work.has_store:
             self.work.note_change(host)
         permits = self.places.robots if turn.ahead else self.places.pages
-        if host.waiting_origins or was_probe or host.is_wanted or permits.waiting or self.total is not None:
-            self._go_on(host)
+        if host.waiting_origins or was_probe or host.is_wanted or permits.line or scopes:
+            self._go_on(host, scopes)
         return True
 
-    def _go_on(self, host: Host) -> None:
-        """Grant what may start now that a turn has left its place."""
+    def _go_on(self, host: Host, scopes: tuple[Scope, ...]) -> None:
+        """Grant what may start now that a turn has left its places."""
         loop = self.loop
         if loop is None or is_running(loop):
             now = self.now()
             self.dispatch(host, now)
+            for scope in scopes:
+                self.serve(scope, now)
             self._serve_permits(now)
         elif not loop.is_closed():
             # Its coroutine was closed from outside.
-            loop.call_soon_threadsafe(self._go_on, host)
+            loop.call_soon_threadsafe(self._go_on, host, scopes)
 
     def _join(self, turn: PacedTurn, now: float) -> asyncio.Future[None]:
         paced = turn.paced
@@ -370,8 +380,8 @@ class Scheduler:
             raise nested_error(host.key)
         if self.work.save_error is not None:
             raise StoreError(str(self.work.save_error))
-        if (host.budget or self.spending) is not None and not turn.ahead:
-            self.check_budget(host, now)
+        if (host.budget is not None or paced.scopes) and not turn.ahead:
+            self.check_budget(paced, now)
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
         if unavailable is not None:
             raise unavailable
@@ -391,17 +401,20 @@ class Scheduler:
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
-        start_at = turn.paced.host.start_behind(turn, now)
+        paced = turn.paced
+        start_at = paced.host.start_behind(turn, now)
+        for scope in paced.scopes:
+            start_at = max(start_at, scope.start_behind(turn, now))
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
-        return TooSoonError(turn.paced.host.key, start_at - now) if is_late else None
+        return TooSoonError(paced.host.key, start_at - now) if is_late else None
 
     def _stop_waiting(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
         self.places.move(turn, move)
         host = turn.paced.host
         if not host.waiting_origins:
-            host.wake_at, host.permit_entry = math.inf, None
+            host.wake_at = math.inf
         if not self.places.waiting:
             self._alarms.clear()
             self._timer.cancel()
@@ -415,15 +428,14 @@ class Scheduler:
 
         1. The host's state has not been loaded, or another process paces it: it is asked for if turns wait.
         2. No turn of the host may start yet, or none waits that may be let go: the timer or an event looks again.
-        3. The first turn may not start yet. If a quota, an outage or hours of its own hold it back, another process may
+        3. Scopes hold turns back whose host's instant has come: they stand in the lines of these scopes.
+        4. The first turn may not start yet. If a quota, an outage or hours of its own hold it back, another process may
            use the host meanwhile. Of a host that another process wants, it may be the delay.
-        4. The limiter has no token yet.
-        5. No permit is free, another host's turn is before it, or the total rate is used up: the host stands in the
-           queue for permits, and another process may use it meanwhile.
-        6. The turn is granted. The next one is looked at when it has begun, or was given back.
+        5. The limiter has no token yet.
+        6. No permit is free, or another host's turn is before it: the turn stands in the line for permits, and another
+           process may use the host meanwhile.
+        7. The turn is granted. The next one is looked at when it has begun, or was given back.
         """
-        # Void, unless case 5 puts it back because the same turn is next.
-        entry, host.permit_entry = host.permit_entry, None
         if host.has_hours or host.budget is not None:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.in_slots) < host.slots:
@@ -438,63 +450,106 @@ class Scheduler:
                 # No turn of any origin starts earlier: which one is next need not be known before.
                 self._wake_at(host, host_due_at, now)
                 return
-            found = host.next_turn(now)
+            held_back: list[tuple[Scope | None, PacedTurn]] = []
+            found = host.next_turn(now, held_back)
+            if held_back and self._stand_in_lines(held_back, now):  # 3.
+                continue
             if found is None:  # 2.
                 return
             at, _, turn = found
-            if at > now:  # 3.
+            if at > now:  # 4.
                 self._wake_at(host, at, now)
                 if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
                     self._hand_on_if_wanted(host)
                 return
-            if host.limiter is not None and not host.limiter.has_capacity():  # 4.
+            if host.limiter is not None and not host.limiter.has_capacity():  # 5.
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
                 return
             permits = self.places.permits(turn)
-            due_at = self._total_due_at(now)
-            if entry is not None and entry[0] == turn.arrival:
-                host.permit_entry = entry
-            first = permits.first()
-            is_behind = first is not None and first[0] < turn.arrival
-            if is_behind or len(permits.held) >= permits.total or due_at - now > CLOCK_GRAIN:  # 5.
+            if len(permits.held) >= permits.slots or permits.comes_before(turn):  # 6.
                 if permits.is_held_by(turn.holder):
-                    host.permit_entry = None
                     self._refuse(turn, nested_error())
                     continue
-                self._wait_for_permit(host, turn, permits)
-                if due_at > now:
-                    self._timer.set(due_at - now)
+                permits.join(turn)
+                self._hand_on_if_wanted(host)
                 return
-            host.permit_entry = None  # 6.
-            self._stop_waiting(turn, GRANT)
+            self._stop_waiting(turn, GRANT)  # 7.
             if turn.granted is not None:
                 turn.granted.set_result(None)
 
-    def _wait_for_permit(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
-        if host.permit_entry is None:
-            host.permit_entry = turn.arrival, host
-            heappush(permits.waiting, host.permit_entry)
-        self._hand_on_if_wanted(host)
+    def _stand_in_lines(self, held_back: list[tuple[Scope | None, PacedTurn]], now: float) -> bool:
+        """Have turns stand in the lines of the scopes that hold them back, of each line the one that ranks first.
+
+        Returns:
+            whether any was refused instead, because it would wait for its own task.
+        """
+        first: dict[Scope, PacedTurn] = {}
+        has_refused = False
+        for scope, turn in held_back:
+            if scope is None:
+                self.work.locate(turn.paced)
+            elif scope.is_held_by(turn.holder):
+                self._refuse(turn, nested_error(scope.name))
+                has_refused = True
+            elif scope not in first or turn.rank < first[scope].rank:
+                first[scope] = turn
+        for scope, turn in first.items():
+            scope.join(turn)
+            self._look_again(scope, now)
+        return has_refused
+
+    def _look_again(self, scope: Scope, now: float) -> bool:
+        """See to it that a scope in whose line turns stand is looked at again. Return whether it is ready now.
+
+        1. Another process paces it, or its state is not known: it is asked for.
+        2. It is not ready yet, or kept for a turn that stands in another line: the timer looks again. Where a turn has
+           to begin or end before it is ready, that looks again.
+        """
+        if scope.is_wanted and not scope.may_pace():
+            self._hand_on_if_wanted(scope)
+        if not scope.may_pace():  # 1.
+            if not scope.is_wanted:
+                self.work.obtain(scope)
+            return False
+        at, first = scope.due_at(now), scope.first()
+        if first is not None and scope.is_kept_from(first, now):
+            at = max(at, scope.kept_until_at)
+        if at - now > CLOCK_GRAIN:  # 2.
+            self._wake_at(scope, at, now)
+            return False
+        return True
+
+    def serve(self, scope: Scope, now: float) -> None:
+        """Look at the turns in a scope's line, the first in front, until one has taken it or none is left."""
+        while (turn := _first(scope)) is not None:
+            if not self._look_again(scope, now):
+                return
+            turn.in_line = None
+            paced = turn.paced
+            self.dispatch(paced.host, now)
+            if turn.is_in_line and len(paced.scopes) > 1:
+                until_at = keep(turn, paced.scopes, scope, now)
+                for kept in () if until_at is None else paced.scopes:
+                    self._wake_at(kept, until_at, now)
+        if scope.is_wanted and not self._is_needed(scope):
+            self._hand_on_if_wanted(scope)
+
+    def _is_needed(self, scope: Scope) -> bool:
+        """Return whether a turn that has to obtain a further scope needs this one, too."""
+        return any(
+            (turn := _first(other)) is not None and scope in turn.paced.scopes
+            for other in self.scopes.values()
+            if other.lease is NOT_OWNED
+        )
 
     def _serve_permits(self, now: float) -> None:
-        """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
-        kinds = self.places.robots, self.places.pages
-        while free := [each for each in kinds if len(each.held) < each.total and each.first()]:
-            due_at = self._total_due_at(now)
-            if due_at - now > CLOCK_GRAIN:
-                self._timer.set(due_at - now)
-                return
-            _, waiting = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
-            waiting.permit_entry = None
-            self.dispatch(self.hosts[waiting.key], now)
+        """Give free permits to the turns that wait for them, in the order of their arrival."""
+        for permits in (self.places.robots, self.places.pages):
+            while len(permits.held) < permits.slots and (turn := _first(permits)) is not None:
+                turn.in_line = None
+                self.dispatch(turn.paced.host, now)
 
-    def _total_due_at(self, now: float) -> float:
-        due_at = 0.0 if self.spending is None else self.spending.read_until_at
-        if self.total is not None:
-            due_at = max(due_at, self.total.due_at(now, reserved=self.places.granted))
-        return due_at
-
-    def _wake_at(self, host: Host, at: float, now: float) -> None:
+    def _wake_at(self, host: Host | Scope, at: float, now: float) -> None:
         if host.wake_at != at:
             host.wake_at = at
             if at < math.inf:
@@ -525,8 +580,11 @@ class Scheduler:
                 continue
             if isinstance(whom, PacedTurn):
                 late.append(whom)
+                continue
+            whom.wake_at = math.inf
+            if isinstance(whom, Scope):
+                self.serve(whom, now)
             else:
-                whom.wake_at = math.inf
                 self.dispatch(whom, now)
         self._serve_permits(now)
         # A turn that could start at its very deadline has been granted.
@@ -553,17 +611,20 @@ class Scheduler:
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that is given up, blocked for too long, or beyond a budget."""
-        beyond = self._beyond_budget(host, now)
         for paced in host.waiting_origins:
             # Whatever refuses a robots.txt refuses pages, too; a budget and Visit-time refuse pages only.
-            of_pages = beyond or host.unavailable(paced, now, ahead=False)
+            of_pages = self._beyond_budget(paced, now) or host.unavailable(paced, now, ahead=False)
             errors = of_pages, host.unavailable(paced, now, ahead=True)
             for turn in paced.all_waiting() if any(errors) else ():
                 if (error := errors[turn.ahead]) is not None:
                     self._refuse(turn, error)
 
-    def refuse_host(self, host: Host, error: RobotGateError) -> None:
-        """Refuse the waiting turns of a host, such as one whose state cannot be loaded."""
+    def refuse_all(self, host: Host | Scope, error: RobotGateError) -> None:
+        """Refuse the waiting turns of a host or in the line of a scope, such as one whose state cannot be loaded."""
+        if isinstance(host, Scope):
+            while (turn := _first(host)) is not None:
+                self._refuse(turn, error)
+            return
         for turn in host.all_waiting():
             self._refuse(turn, error)
 
@@ -571,15 +632,19 @@ class Scheduler:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
         self.work.save_error = error
         for host in self.hosts.values():
-            self.refuse_host(host, error)
+            self.refuse_all(host, error)
 
     def wait_time(self, paced: PacedOrigin) -> float:
         """Return the seconds until the next turn of a page of an origin could start at the earliest."""
         now = self.now()
-        left = paced.host.free_at(paced, now, ahead=False) - now
-        for spender in (paced.host, self.spending):
-            if spender is not None and is_spent(spender, now):
-                left = max(left, ends_at(spender) - now)
+        at = paced.host.free_at(paced, now, ahead=False)
+        for scope in paced.scopes:
+            at = max(at, scope.ready_at(now))
+        spenders: list[Spender] = [paced.host, *paced.scopes]
+        for spender in spenders:
+            if is_spent(spender, now):
+                at = max(at, ends_at(spender))
+        left = at - now
         return left if left > CLOCK_GRAIN else 0.0
 
     # What came of a request.
@@ -688,11 +753,23 @@ class Scheduler:
 
     # Hosts and the store.
 
-    def own(self, host: Host) -> None:
-        """A host's state has been loaded, and this process may pace it: grant its turns, refuse those that are late."""
+    def find(self, key: str) -> Host | Scope | None:
+        """Return the host or the scope in memory that a store knows by this key."""
+        return self.hosts.get(key) or self.scopes.get(key)
+
+    def place(self, paced: PacedOrigin, scopes: tuple[Scope, ...], until_at: float) -> None:
+        """The scopes of an origin are known, until an instant: grant its turns, which may have waited for that."""
+        paced.scopes, paced.scopes_until_at = scopes, until_at
+        self.reconsider(paced.host)
+
+    def own(self, host: Host | Scope) -> None:
+        """A state has been loaded, and this process may pace the host: grant its turns, refuse those that are late."""
         host.is_wanted = False
         host.owned_visits = host.visits
         now = self.now()
+        if isinstance(host, Scope):
+            self.serve(host, now)
+            return
         waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]
         # In their order: a refused turn does not count against later ones.
         for turn in sorted(waiting, key=lambda turn: turn.rank):
@@ -703,18 +780,21 @@ class Scheduler:
                 self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
         self.reconsider(host)
 
-    def note_wanted(self, host: Host) -> None:
-        """Another process asks for a host: hand it on when each slot has had a turn since it was obtained, and none is
-        open.
+    def note_wanted(self, host: Host | Scope) -> None:
+        """Another process asks for a host or a scope: hand it on when each slot has had a turn since it was obtained,
+        and none is open.
 
-        Where none waits here, or the first is held back, it is handed on earlier: see `dispatch`.
+        Where none waits here, or the first is held back, it is handed on earlier: see `dispatch` and `serve`.
         """
         host.is_wanted = True
-        self.dispatch(host, self.now())
+        if isinstance(host, Scope):
+            self.serve(host, self.now())
+        else:
+            self.dispatch(host, self.now())
 
-    def _hand_on_if_wanted(self, host: Host) -> None:
+    def _hand_on_if_wanted(self, host: Host | Scope) -> None:
         """Hand a host on to the process that wants it, unless a turn is granted or open here."""
-        if host.is_wanted and not host.in_slots:
+        if host.is_wanted and not (host.held if isinstance(host, Scope) else host.in_slots):
             host.lease = NOT_OWNED
             host.is_wanted = False
             self.work.hand_on(host)
@@ -723,7 +803,11 @@ class Scheduler:
         """Refuse all waiting turns with `GateClosedError`."""
         self._is_closed = True
         for host in self.hosts.values():
-            self.refuse_host(host, GateClosedError())
+            self.refuse_all(host, GateClosedError())
+
+
+def _first(permits: Permits) -> PacedTurn | None:
+    return cast("PacedTurn | None", permits.first())
 
 
 def _is_void(alarm: Alarm) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from robotgate.errors import StoreError
-    from robotgate.pace.host import Host
+    from robotgate.pace.host import Host, PacedOrigin
+    from robotgate.pace.scope import Scope
 
 
 class StoreWork:
@@ -24,11 +25,14 @@ class StoreWork:
         """Why the store cannot be used now; None while it can, or is not asked."""
         self.save_error: StoreError | None = None
         """Why states cannot be saved; None while they can. All turns are refused then."""
-        self.changed: set[Host] = set()
-        """Hosts whose state the store does not know yet."""
-        self.unowned: set[Host] = set()
-        """Hosts with waiters that have to be obtained, or loaded, before their turns are granted."""
-        self.leaving: list[Host] = []
+        self.changed: set[Host | Scope] = set()
+        """Hosts and scopes whose state the store does not know yet."""
+        self.unowned: set[Host | Scope] = set()
+        """Those with waiters that have to be obtained, or loaded, before their turns are granted."""
+        self.unplaced: set[PacedOrigin] = set()
+        """Origins with waiters whose scopes are not known."""
+        self.has_unplaced: asyncio.Event = asyncio.Event()
+        self.leaving: list[Host | Scope] = []
         """Hosts that another process asks for, and that no turn uses any more."""
         self.has_changed: asyncio.Event = asyncio.Event()
         """Hosts have to be saved, with the next batch."""
@@ -37,18 +41,23 @@ class StoreWork:
         self.has_transfers: asyncio.Event = asyncio.Event()
         """Hosts have to be obtained or handed on."""
 
-    def note_change(self, host: Host) -> None:
+    def note_change(self, host: Host | Scope) -> None:
         """The state of a host has changed: it is saved with the next batch."""
         if host not in self.changed:
             self.changed.add(host)
             self.has_changed.set()
 
-    def obtain(self, host: Host) -> None:
+    def obtain(self, host: Host | Scope) -> None:
         """Ask for a host."""
         self.unowned.add(host)
         self.has_transfers.set()
 
-    def hand_on(self, host: Host) -> None:
+    def locate(self, paced: PacedOrigin) -> None:
+        """Ask for the scopes of an origin: `Scheduler.place`."""
+        self.unplaced.add(paced)
+        self.has_unplaced.set()
+
+    def hand_on(self, host: Host | Scope) -> None:
         """Let another process have a host, with its state."""
         self.changed.discard(host)
         self.leaving.append(host)

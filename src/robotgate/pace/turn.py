@@ -1,8 +1,8 @@
 """A turn's life: its states, the moves between them, and all that moves with them.
 
-A turn's state, its place in its origin's queue, its slot at its host and its permit change together, by `Places.move`
-and nowhere else. Each move is a row of `MOVES`; docs/design.md shows them. A turn that does not wait any more may leave
-its entry in the queue: `PacedOrigin.first` removes it.
+A turn's state, its place in its origin's queue, its slot at its host, its permit, and its place in each further scope
+change together, by `Places.move` and nowhere else. Each move is a row of `MOVES`; docs/design.md shows them. A turn
+that does not wait any more may leave its entry in a queue or a line: `PacedOrigin.first` and `Permits.first` remove it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Rank: TypeAlias = tuple[int, int, int]
 """The order among the waiters of one origin: robots.txt, then priority, then arrival."""
+Entry: TypeAlias = "tuple[tuple[bool, float], TurnPlace]"
+"""A place in a line: that of the turn in its order, as of `Permits.order`, and the turn."""
 
 MAX_SCANNED: Final = 1024
 """Open turns that are compared with a task to detect that it waits for itself."""
@@ -51,7 +53,7 @@ class Move:
     why: str
     leaves_queue: bool = False
     takes_slot: bool = False
-    """And a permit."""
+    """And a permit, and a place in each scope."""
     frees_slot: bool = False
 
 
@@ -85,6 +87,17 @@ class TurnPlace:
     """Done when it is granted or refused; None before it has waited."""
     holder: asyncio.Task[object] | None = None
     """The task that would wait for itself if it asked for the same host again."""
+    scopes: tuple[Permits, ...] = ()
+    """Those that it has a place in, while it is granted or open."""
+    in_line: Permits | None = None
+    """What it waits for in a line, its host's instant having come."""
+    moves: int = 0
+    """How often it was first in the line of a scope and had to go to that of another."""
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether only scopes or a permit hold it back."""
+        return self.in_line is not None
 
     @property
     def rank(self) -> Rank:
@@ -102,6 +115,8 @@ class OriginPlaces:
     """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
     waiting: int = field(default=0, kw_only=True)
     """How many turns wait."""
+    scopes: tuple[Permits, ...] = field(default=(), kw_only=True)
+    """What its turns need a place in, beside their host's slot and a permit."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -116,35 +131,57 @@ class HostPlaces:
     """The turn that was granted and has not begun: no other is granted until it has."""
     waiting_origins: tuple[OriginPlaces, ...] = field(default=(), kw_only=True)
     """Those that have waiting turns."""
-    permit_entry: tuple[int, HostPlaces] | None = field(default=None, kw_only=True)
-    """The host's entry in a queue for permits."""
 
 
 class Permits:
-    """At most so many turns open at once, over all hosts.
+    """At most so many turns open at once, over several hosts.
 
-    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit or the total
-    rate wait here, by the arrival of that turn.
+    A granted turn holds a permit until it ends. Turns whose host's instant has come, and that could start but for a
+    permit, stand in a line.
     """
 
-    __slots__ = ("held", "total", "waiting")
+    __slots__ = ("_most", "granted", "held", "line", "slots")
 
-    def __init__(self, total: int) -> None:
-        self.total: int = total
+    def __init__(self, slots: int) -> None:
+        self.slots: int = slots
         self.held: set[TurnPlace] = set()
-        self.waiting: list[tuple[int, HostPlaces]] = []
-        """A heap; an entry is void unless it is its host's `permit_entry`."""
+        self.granted: int = 0
+        """Turns among `held` that have not begun."""
+        self.line: list[Entry] = []
+        """A heap; an entry is void if its turn is not `in_line` here."""
+        self._most = 64
+        """Entries from which on those that are void are dropped."""
 
-    def first(self) -> tuple[int, HostPlaces] | None:
-        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
-        waiting = self.waiting
-        while waiting and waiting[0][1].permit_entry is not waiting[0]:
-            heappop(waiting)
-        return waiting[0] if waiting else None
+    def order(self, turn: TurnPlace) -> tuple[bool, float]:
+        """Return where a turn stands in the line: by arrival. One that has no arrival yet comes last."""
+        return False, turn.arrival or math.inf
+
+    def join(self, turn: TurnPlace) -> None:
+        """Put a waiting turn into the line, unless it is there."""
+        if turn.in_line is self:
+            return
+        turn.in_line = self
+        heappush(self.line, (self.order(turn), turn))
+        if len(self.line) > self._most:
+            self.line = [entry for entry in self.line if entry[-1].in_line is self]
+            heapify(self.line)
+            self._most = 2 * len(self.line) + 64
+
+    def first(self) -> TurnPlace | None:
+        """Return the turn that is first in the line; None if none is in it."""
+        line = self.line
+        while line and line[0][-1].in_line is not self:
+            heappop(line)
+        return line[0][-1] if line else None
+
+    def comes_before(self, turn: TurnPlace) -> bool:
+        """Return whether a turn in the line goes before this one, which may be in it."""
+        first = self.first()
+        return first is not None and self.order(first) < self.order(turn)
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no permit is free and this task holds all of them: it would wait for itself."""
-        return self.total <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
+        return self.slots <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -156,14 +193,12 @@ class Places:
     """Those for robots.txt; may be the same object."""
     waiting: int = 0
     """Turns that wait."""
-    granted: int = 0
-    """Turns that were granted and have not begun."""
 
     def permits(self, turn: TurnPlace) -> Permits:
         """Return those that a turn needs one of."""
         return self.robots if turn.ahead else self.pages
 
-    def move(self, turn: TurnPlace, move: Move) -> None:
+    def move(self, turn: TurnPlace, move: Move) -> None:  # noqa: C901, PLR0912  # All that moves, in one place.
         """Move a turn, and all that has to move with it.
 
         Raises:
@@ -177,11 +212,16 @@ class Places:
         if move is WAIT:
             self._enqueue(turn)
         elif move.leaves_queue:
+            turn.in_line = None
             self._dequeue(turn, is_first=move is GRANT)
-        # 2. A slot of its host, and a permit.
+        # 2. A slot of its host, a permit, and a place in each scope.
         if move.takes_slot:
             host.in_slots += (turn,)
             (self.robots if turn.ahead else self.pages).held.add(turn)
+            if turn.paced.scopes:
+                turn.scopes = turn.paced.scopes
+                for scope in turn.scopes:
+                    scope.held.add(turn)
         elif move.frees_slot:
             host.in_slots = (
                 tuple([other for other in host.in_slots if other is not turn])
@@ -189,13 +229,19 @@ class Places:
                 else ()
             )
             (self.robots if turn.ahead else self.pages).held.discard(turn)
-        # 3. No other turn of the host is granted between this one's grant and its start.
+            for scope in turn.scopes:
+                scope.held.discard(turn)
+        # 3. No other turn of the host is granted between this one's grant and its start; scopes count those.
         if move is GRANT:
             host.starting = turn
-            self.granted += 1
+            for scope in turn.scopes:
+                scope.granted += 1
         elif move is START or move is GIVE_BACK:
             host.starting = None
-            self.granted -= 1
+            for scope in turn.scopes:
+                scope.granted -= 1
+        if move.frees_slot:
+            turn.scopes = ()
 
     def _enqueue(self, turn: TurnPlace) -> None:
         paced = turn.paced

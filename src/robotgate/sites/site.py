@@ -157,6 +157,10 @@ class Site(PacedOrigin):
     """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
     refused: int = 0
     """Turns that the rules refused."""
+    proxy: str = ""
+    """What it was last requested through, where addresses are paced; empty: nothing, or it is not looked at."""
+    peers: tuple[str, ...] = ()
+    """Names of the address scopes that its responses came from and its name did not lead to."""
     tdmrep: tuple[RobotsRecord, TdmRep] | None = None
     """How its tdmrep.json was last requested, and its last good copy; None while nothing asks for it."""
 

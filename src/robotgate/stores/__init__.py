@@ -3,7 +3,7 @@
 This has the names for a store of your own; `robotgate` has the stores themselves.
 """
 
-from robotgate.pace.host import Lease
+from robotgate.pace.lease import Lease
 from robotgate.pace.state import HostState
 from robotgate.stores.base import (
     Catalogue,

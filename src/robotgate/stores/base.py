@@ -22,7 +22,7 @@ from robotgate.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-    from robotgate.pace.host import Lease
+    from robotgate.pace.lease import Lease
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
@@ -113,8 +113,12 @@ News: TypeAlias = Wanted | OperatorBlock | Lost | Recovered
 class Session(Protocol):
     """One gate's membership in a shared store. It keeps itself alive while it is open."""
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """Wait in line for a host and return the grant. A cancelled task leaves the line, or hands the grant on.
+
+        Args:
+            pace: seconds; it need not be looked for more often than a few times in so many, where the host's own pace
+                is quicker.
 
         Raises:
             StoreError: the store cannot be reached, or refuses.

@@ -89,6 +89,8 @@ class Waiter:
     """By the clock of leases."""
     pace: float | None = None
     """Seconds between two visits of the host; None: not known."""
+    least_pace: float = 0.0
+    """As `Session.obtain` is given it."""
 
 
 class BaseSession:
@@ -141,14 +143,14 @@ class BaseSession:
         self.side.ask(key)
         self.send_soon()
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
         if self.is_closed:
             raise StoreError("the session was closed; open another")
         if key in self.side.holds:
             self.leave(key, None)
         obtained: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
-        waiter = self.waiting[key] = Waiter(obtained, self.uptime())
+        waiter = self.waiting[key] = Waiter(obtained, self.uptime(), least_pace=pace)
         self.ask(key)
         try:
             return await obtained

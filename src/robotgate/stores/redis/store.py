@@ -300,12 +300,12 @@ class TagSession(BaseSession):
         self._unasked[key] = None
         self.send_soon()
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """As `Session.obtain`."""
         error = self._link.given_up(self._tag)
         if error is not None or self._task is None or self._task.done():
             raise error or self._link.stopped()
-        return await super().obtain(key)
+        return await super().obtain(key, pace=pace)
 
     async def aclose(self) -> None:
         """Leave every host and every line."""
@@ -352,7 +352,7 @@ class TagSession(BaseSession):
         unknown = [key for key, waiter in self.waiting.items() if waiter.pace is None]
         for waiter in self.waiting.values():
             pace = now - waiter.since if waiter.pace is None else waiter.pace
-            delay = min(delay, max(pace / POLLS, MIN_POLL), MAX_POLL)
+            delay = min(delay, max(pace / POLLS, waiter.least_pace / POLLS, MIN_POLL), MAX_POLL)
         try:
             async with asyncio.timeout(delay):
                 await self._is_due.wait()
@@ -393,7 +393,7 @@ class RedisSession(NewsQueue):
             await session.exchange()
         session.start(session.run(), self.link.stopped)
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host.
 
         Raises:
@@ -401,7 +401,7 @@ class RedisSession(NewsQueue):
         """
         if self.is_closed:
             raise self.link.error("the session was closed")
-        return await self._for_key(key).obtain(key)
+        return await self._for_key(key).obtain(key, pace=pace)
 
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""

@@ -431,10 +431,10 @@ class SQLiteSession(NewsQueue, BaseSession):
             await self._exchange()
         self.start(self._run(), self._store._closed)
 
-    async def obtain(self, key: str) -> Grant:
+    async def obtain(self, key: str, *, pace: float = 0.0) -> Grant:
         """As `Session.obtain`."""
         self._store._bind()
-        return await super().obtain(key)
+        return await super().obtain(key, pace=pace)
 
     async def aclose(self) -> None:
         """As `Session.aclose`.

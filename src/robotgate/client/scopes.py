@@ -1,0 +1,188 @@
+"""Which scopes an origin's requests need a place in: the gate's total, its group, and its server's addresses.
+
+The first two are known at once. Addresses are looked up when a turn needs them: `StoreWork.locate` asks, `_locate`
+looks up, and `Scheduler.place` grants the turns. A session of the user's may connect elsewhere: where to is read from
+the socket of each response, and that address counts from then on. Behind a proxy no address is known, and none counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from robotgate.client.addresses import DNS_TTL, AddressBook, AddressScopes
+from robotgate.client.proxy import proxy_of
+from robotgate.options import group_function, limits
+from robotgate.pace.scope import UNLIMITED, Scope
+from robotgate.sites.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine
+
+    from aiohttp import ClientRequest, ClientResponse
+    from aiohttp.abc import AbstractResolver
+
+    from robotgate.client.proxy import Route
+    from robotgate.options import Budget, GroupPolicy
+    from robotgate.pace.host import PacedOrigin
+    from robotgate.pace.lease import NotOwned
+    from robotgate.pace.scheduler import Scheduler
+    from robotgate.urls import Origin
+
+MAX_PEERS: Final = 8
+"""Addresses of one site that sessions of the user's have connected to; the oldest are forgotten."""
+MIN_KEPT: Final = 1024
+"""Scopes in memory below which none is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeLimits:
+    """The options of a gate of the same names."""
+
+    total_rate: tuple[int, float] | None
+    total_budget: Budget | None
+    total_bytes_per_second: float
+    groups: GroupPolicy
+    address_delay: float
+    address_concurrency: int | None
+    address_exempt: Collection[str]
+
+    @property
+    def total(self) -> Scope | None:
+        """The scope of all hosts together; None without limits."""
+        rates, speed = limits([self.total_rate]), self.total_bytes_per_second
+        if not rates and self.total_budget is None and speed == math.inf:
+            return None
+        # By arrival alone: a page does not starve behind ever new hosts.
+        return Scope(
+            "total", rates=rates, budget=self.total_budget, bytes_per_second=speed, robots_first=False
+        )
+
+
+class ScopeBook:
+    """The scopes of all origins.
+
+    Args:
+        first_lease: of a scope that is new.
+    """
+
+    def __init__(self, limits: ScopeLimits, scheduler: Scheduler, first_lease: NotOwned | None) -> None:
+        self._scheduler = scheduler
+        self._first_lease = first_lease
+        self._group = group_function(limits.groups) if limits.groups else None
+        self._address_delay = limits.address_delay
+        self._address_slots = _slots(limits.address_concurrency, limits.address_delay)
+        self.has_addresses: bool = self._address_slots < UNLIMITED
+        """Whether addresses are paced."""
+        self._total = limits.total
+        self.is_used: bool = self.has_addresses or self._group is not None or self._total is not None
+        """Whether any origin has a scope."""
+        self._names = AddressScopes(limits.address_exempt)
+        self._book: AddressBook
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._most = MIN_KEPT
+
+    def open(self, resolver: AbstractResolver) -> AddressBook:
+        """Look addresses up from now on; return what has them, for connections."""
+        self._book = AddressBook(resolver, scopes=self._names, now=self._scheduler.now)
+        self._begin(self._locate_all())
+        return self._book
+
+    async def aclose(self) -> None:
+        """Look none up any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._book.close()
+
+    def enter(self, paced: PacedOrigin) -> None:
+        """Give a new origin the scopes that are known."""
+        paced.scopes = self._known(paced.origin)
+        if self.has_addresses:
+            paced.scopes_until_at = -math.inf
+
+    def _known(self, origin: Origin) -> tuple[Scope, ...]:
+        scopes = () if self._total is None else (self._total,)
+        group = None if self._group is None else self._group(origin)
+        if group is None:
+            return scopes
+        slots = _slots(group.concurrency, group.delay)
+        return (*scopes, self._scope(f"group|{group.name}", slots, group.delay, group.rate))
+
+    def _scope(self, key: str, slots: int, delay: float, rate: tuple[int, float] | None = None) -> Scope:
+        scopes = self._scheduler.scopes
+        scope = scopes.get(key)
+        if scope is None:
+            if len(scopes) >= self._most:
+                self._drop_unused()
+            lease, has_store = self._first_lease, self._scheduler.work.has_store
+            scope = scopes[key] = Scope(
+                key, slots=slots, delay=delay, rates=limits([rate]), is_kept=has_store, lease=lease
+            )
+        return scope
+
+    def _drop_unused(self) -> None:
+        scheduler, now = self._scheduler, self._scheduler.now()
+        used = {
+            scope for host in scheduler.hosts.values() for paced in host.origins for scope in paced.scopes
+        }
+        for key, scope in list(scheduler.scopes.items()):
+            if scope not in used and scope not in scheduler.work.changed and scope.may_drop(now):
+                del scheduler.scopes[key]
+        self._most = max(MIN_KEPT, 2 * len(scheduler.scopes))
+
+    # Addresses.
+
+    async def _locate_all(self) -> None:
+        work = self._scheduler.work
+        while True:
+            await work.has_unplaced.wait()
+            work.has_unplaced.clear()
+            unplaced, work.unplaced = work.unplaced, set()
+            for paced in unplaced:
+                self._begin(self._locate(paced))
+
+    async def _locate(self, paced: PacedOrigin) -> None:
+        origin, site = paced.origin, paced if isinstance(paced, Site) else None
+        names, until_at = set[str](), self._scheduler.now() + DNS_TTL
+        if site is None or not site.proxy:
+            found = await self._book.scopes_of(origin.host, origin.port)
+            names, until_at = {*found.names, *(() if site is None else site.peers)}, found.until_at
+        # In one order at all processes, which ask for them one after the other.
+        scopes = [self._address(name) for name in sorted(names)]
+        self._scheduler.place(paced, (*self._known(origin), *scopes), until_at)
+
+    def _address(self, name: str) -> Scope:
+        return self._scope(name, self._address_slots, self._address_delay)
+
+    def note_route(self, site: Site, route: Route | None) -> None:
+        """Take in what the requests to a site go through."""
+        site.proxy = proxy_of(route) or ""
+        if site.proxy:
+            self._names.tell_unknown(site.origin.host, site.proxy)
+
+    def measure(self, request: ClientRequest) -> None:
+        """Have a response note where it comes from: call it before the request is sent."""
+        self._names.measure(request)
+
+    def note_peer(self, site: Site, request: ClientRequest, response: ClientResponse) -> None:
+        """Take in where a response has come from."""
+        name = self._names.of_peer(request, response)
+        if name is not None and all(scope.key != name for scope in site.scopes):
+            site.peers = (*site.peers[1 - MAX_PEERS :], name)
+            # In the next turn it counts, with the others in their order.
+            site.scopes_until_at = -math.inf
+
+    def _begin(self, work: Coroutine[object, None, None]) -> None:
+        # Not by the loop's task factory, which may begin a task at once.
+        task = asyncio.Task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _slots(concurrency: int | None, delay: float) -> int:
+    if concurrency is not None:
+        return concurrency
+    return 1 if delay else UNLIMITED
