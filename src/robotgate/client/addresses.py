@@ -29,7 +29,10 @@ from robotgate.events import logger
 from robotgate.urls import embedded_ipv4
 
 if TYPE_CHECKING:
-    from aiohttp import ClientRequest, TCPConnector
+    from aiohttp import TCPConnector
+
+    # mypy takes a request's response for None where it comes to `aiohttp.connector` first.
+    from aiohttp.client_reqrep import ClientRequest
     from aiohttp.connector import Connection
 
     Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
