@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks import pace, weave
+from benchmarks import pace, scopes_model, weave
 from benchmarks.__main__ import NAMES, main
 from benchmarks._bench import Cost, interleaved
 from benchmarks._plots import PICTURES, THEMES, draw, exponent, stale_plots
 from benchmarks._report import Column, Effort, Findings, Goal, goals_as_markdown, ratio, read_report, to_json
 from benchmarks._site import ROBOTS_PATH, Visit
+from benchmarks.scopes_fleet_model import Fleet, Shape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +138,17 @@ def test_short_gaps_are_found_in_what_the_server_saw() -> None:
     for wrong in (visits[:3], [*visits[:3], visits[2]]):
         with pytest.raises(RuntimeError, match="where 4 different ones"):
             pace.seen("gate", gate, shape, wrong)
+
+
+def test_models_of_scopes_run() -> None:
+    """One process takes what the busiest scope takes; a fleet gets all pages."""
+    hosts = scopes_model.dealt(20, scopes_model.scopes_of(2, 0.5))
+    assert float(
+        scopes_model.crawled(hosts, scopes_model.POLICIES["never kept"]).split()[0]
+    ) == pytest.approx(1, 0.02)
+    fleet = Fleet(Shape(4, ((2, 0.5),), processes=2, pages=4))
+    fleet.figures()
+    assert fleet.left == 0
 
 
 def copied(root: Path) -> None:
