@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import aiohttp
 
+from robotgate.client.addresses import ConnectorResolver
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.awaited import Awaited, No, Pending, Yes
 from robotgate.client.cache import SiteCache
@@ -190,7 +191,12 @@ class RobotGate:
             allow_private_addresses = self._cache.allow_private_addresses
             book = None
             if self._scopes.has_addresses:
-                book = self._scopes.open(ThreadPerNameResolver(max_threads=self._max_look_ups))
+                connector = None if session is None else session.connector
+                book = self._scopes.open(
+                    ConnectorResolver(connector)
+                    if isinstance(connector, aiohttp.TCPConnector)
+                    else ThreadPerNameResolver(max_threads=self._max_look_ups)
+                )
                 stack.push_async_callback(self._scopes.aclose)
             if session is None:
                 connector = (

@@ -15,7 +15,7 @@ from tests.gate.servers import LOOPBACK
 from tests.stores.files import HandClock
 from tests.waiting import settle
 
-from robotgate import OptionError, PublicConnector
+from robotgate import PublicConnector
 from robotgate.client.addresses import (
     DNS_TTL,
     FAILURE_TTL,
@@ -27,8 +27,6 @@ from robotgate.client.addresses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aiohttp.abc import ResolveResult
     from tests.gate.servers import Web
 
@@ -108,16 +106,6 @@ def test_exempt_addresses_have_no_scope() -> None:
     others = ["203.0.112.255", "198.51.100.6", "2001:db7::1", "::1"]
     assert scopes.names(exempt) == ()
     assert scopes.names([*exempt, *others]) == AddressScopes().names(others)
-
-
-@pytest.mark.parametrize(
-    "value", ["203.0.113.0/24", None, 7, [7], ["203.0.113.5/24"], ["example.org"], [""], [b"\0\0\0\0"]]
-)
-def test_what_is_no_network_is_refused(value: object) -> None:
-    """By the name of the option; a network with bits of a host may be a typing error."""
-    make: Callable[..., object] = AddressScopes
-    with pytest.raises(OptionError, match=r"^address_exempt="):
-        make(value)
 
 
 async def test_connection_goes_where_the_scopes_say(

@@ -43,13 +43,15 @@ NO_RATE: Final = (
     (1, math.inf),
 )
 REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
-    **dict.fromkeys(("delay", "latency_factor"), ((*NO_NUMBER, math.inf, None), "")),
+    **dict.fromkeys(("delay", "latency_factor", "address_delay"), ((*NO_NUMBER, math.inf, None), "")),
     "max_wait": ((*NO_NUMBER, math.inf), ""),
     **dict.fromkeys(("max_delay", "max_block"), ((*NO_NUMBER, None), r".*math\.inf")),
     **dict.fromkeys(
         ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes", "max_hosts"),
         ((0, -1, 1.0, "1", True, None, math.nan), ""),
     ),
+    "address_concurrency": ((0, -1, 1.0, "1", True, math.nan), ""),
+    "address_exempt": (("203.0.113.0/24", None, 7, ["203.0.113.5/24"], ["example.org"], [7], [b"ffff"]), ""),
     **dict.fromkeys(("rate", "total_rate"), (NO_RATE, "")),
     **dict.fromkeys(("budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")),
     **dict.fromkeys(("bytes_per_second", "total_bytes_per_second"), ((*NO_NUMBER, 0, None), r".*math\.inf")),

@@ -80,22 +80,24 @@ class ScopeBook:
         self.is_used: bool = self.has_addresses or self._group is not None or self._total is not None
         """Whether any origin has a scope."""
         self._names = AddressScopes(limits.address_exempt)
-        self._book: AddressBook
+        self.book: AddressBook | None = None
+        """Where addresses are paced, from `open` on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._most = MIN_KEPT
 
     def open(self, resolver: AbstractResolver) -> AddressBook:
         """Look addresses up from now on; return what has them, for connections."""
-        self._book = AddressBook(resolver, scopes=self._names, now=self._scheduler.now)
-        self._begin(self._locate_all())
-        return self._book
+        self.book = AddressBook(resolver, scopes=self._names, now=self._scheduler.now)
+        self._begin(self._locate_all(self.book))
+        return self.book
 
     async def aclose(self) -> None:
         """Look none up any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._book.close()
+        if self.book is not None:
+            await self.book.close()
 
     def enter(self, paced: PacedOrigin) -> None:
         """Give a new origin the scopes that are known."""
@@ -135,20 +137,20 @@ class ScopeBook:
 
     # Addresses.
 
-    async def _locate_all(self) -> None:
+    async def _locate_all(self, book: AddressBook) -> None:
         work = self._scheduler.work
         while True:
             await work.has_unplaced.wait()
             work.has_unplaced.clear()
             unplaced, work.unplaced = work.unplaced, set()
             for paced in unplaced:
-                self._begin(self._locate(paced))
+                self._begin(self._locate(book, paced))
 
-    async def _locate(self, paced: PacedOrigin) -> None:
+    async def _locate(self, book: AddressBook, paced: PacedOrigin) -> None:
         origin, site = paced.origin, paced if isinstance(paced, Site) else None
         names, until_at = set[str](), self._scheduler.now() + DNS_TTL
         if site is None or not site.proxy:
-            found = await self._book.scopes_of(origin.host, origin.port)
+            found = await book.scopes_of(origin.host, origin.port)
             names, until_at = {*found.names, *(() if site is None else site.peers)}, found.until_at
         # In one order at all processes, which ask for them one after the other.
         scopes = [self._address(name) for name in sorted(names)]
