@@ -20,7 +20,19 @@ from benchmarks._report import Effort, Findings, Group, Report, goals_as_markdow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-NAMES: Final = ("rules", "gate", "crawl", "pace", "limited", "memory", "disk", "fleet", "scale", "signing")
+NAMES: Final = (
+    "rules",
+    "gate",
+    "crawl",
+    "pace",
+    "scopes",
+    "limited",
+    "memory",
+    "disk",
+    "fleet",
+    "scale",
+    "signing",
+)
 """In the order in which they are measured."""
 
 

@@ -253,7 +253,7 @@ class Scheduler:
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
             or not host.may_pace()
-            or not all(scope.may_pace() for scope in turn.scopes)
+            or not all([scope.lease is None or scope.may_pace() for scope in turn.scopes])
             or ((host.budget is not None or turn.scopes) and self._is_beyond_budget(turn, now))
         ):
             # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
@@ -264,7 +264,8 @@ class Scheduler:
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
         for scope in turn.scopes:
-            self.serve(scope, now)
+            if len(scope.held) < scope.slots:
+                self.serve(scope, now)
         return True
 
     def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
@@ -301,7 +302,8 @@ class Scheduler:
         for scope in paced.scopes:
             if scope.budget is not None and (error := exceeded(scope, scope.name, now)) is not None:
                 return error
-        return exceeded(paced.host, paced.host.key, now)
+        host = paced.host
+        return None if host.budget is None else exceeded(host, host.key, now)
 
     def _is_beyond_budget(self, turn: PacedTurn, now: float) -> bool:
         return not turn.ahead and self._beyond_budget(turn.paced, now) is not None
@@ -495,42 +497,43 @@ class Scheduler:
                 first[scope] = turn
         for scope, turn in first.items():
             scope.join(turn)
-            self._look_again(scope, now)
+            self._look_again(scope, turn, now)
         return has_refused
 
-    def _look_again(self, scope: Scope, now: float) -> bool:
+    def _look_again(self, scope: Scope, first: PacedTurn, now: float) -> bool:
         """See to it that a scope in whose line turns stand is looked at again. Return whether it is ready now.
 
         1. Another process paces it, or its state is not known: it is asked for.
         2. It is not ready yet, or kept for a turn that stands in another line: the timer looks again. Where a turn has
            to begin or end before it is ready, that looks again.
         """
-        if scope.is_wanted and not scope.may_pace():
+        if scope.lease is not None and not scope.may_pace():  # 1.
             self._hand_on_if_wanted(scope)
-        if not scope.may_pace():  # 1.
             if not scope.is_wanted:
                 self.work.obtain(scope)
             return False
-        at, first = scope.due_at(now), scope.first()
-        if first is not None and scope.is_kept_from(first, now):
+        at = scope.due_at(now)
+        if scope.kept_for is not None and scope.is_kept_from(first, now):
             at = max(at, scope.kept_until_at)
         if at - now > CLOCK_GRAIN:  # 2.
-            self._wake_at(scope, at, now)
+            if at < math.inf:
+                self._wake_at(scope, at, now)
             return False
         return True
 
     def serve(self, scope: Scope, now: float) -> None:
         """Look at the turns in a scope's line, the first in front, until one has taken it or none is left."""
-        while (turn := _first(scope)) is not None:
-            if not self._look_again(scope, now):
+        while scope.line and (turn := _first(scope)) is not None:
+            if not self._look_again(scope, turn, now):
                 return
             turn.in_line = None
             paced = turn.paced
             self.dispatch(paced.host, now)
             if turn.is_in_line and len(paced.scopes) > 1:
                 until_at = keep(turn, paced.scopes, scope, now)
-                for kept in () if until_at is None else paced.scopes:
-                    self._wake_at(kept, until_at, now)
+                if until_at is not None:
+                    for kept in paced.scopes:
+                        self._wake_at(kept, until_at, now)
         if scope.is_wanted and not self._is_needed(scope):
             self._hand_on_if_wanted(scope)
 

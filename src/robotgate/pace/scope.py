@@ -36,7 +36,7 @@ MAX_COUNTED: Final = 100
 comes too late, at its deadline at the latest."""
 UNLIMITED: Final = sys.maxsize
 """Slots of a scope that limits none."""
-MOVES_FOR_DELAY: Final = 32
+MOVES_FOR_DELAY: Final = 64
 """Moves from line to line after which a turn's scopes are kept for it as long as the delay of the one that it left."""
 
 
@@ -227,11 +227,13 @@ def holds_back(scopes: Sequence[Scope], turn: TurnPlace, now: float) -> Scope | 
     for scope in scopes:
         if scope.lease is not None and not scope.may_pace():
             return scope
-        at = scope.ready_at(now)
-        if scope.is_kept_from(turn, now):
+        at = scope.due_at(now)
+        if scope.kept_for is not None and scope.is_kept_from(turn, now):
             at = max(at, scope.kept_until_at)
-        elif scope.due_at(now) - now <= CLOCK_GRAIN and not scope.comes_before(turn):
+        elif at - now <= CLOCK_GRAIN and not (scope.line and scope.comes_before(turn)):
             continue
+        if at == math.inf:
+            at = now + scope.delay
         if at > last_at:
             last, last_at = scope, at
     return last
