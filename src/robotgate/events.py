@@ -118,7 +118,9 @@ class VerdictRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRefused(Event):
-    """A turn was refused for another reason: it would come too late, or the host is blocked or unreachable."""
+    """A turn was refused for another reason: it would come too late, is beyond a budget, or the host is blocked or
+    unreachable.
+    """
 
     url: str
     error: RobotGateError

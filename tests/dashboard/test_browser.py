@@ -11,7 +11,7 @@ from tests.dashboard import browser
 from tests.dashboard.browser import chromium
 from tests.dashboard.reader import HOSTILE, HOSTILE_ROBOTS, TOKEN, crawl, paced_as, visit
 
-from robotgate import RobotGate, dashboard
+from robotgate import Budget, HostOverride, RobotGate, dashboard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -103,6 +103,10 @@ async def test_what_is_shown_is_what_the_gate_knows(gate: RobotGate, web: Web, t
         await visit(gate, "http://new.example/")
         await tab.until(f"{ROWS}.length === 7")
         assert (await rows_of(tab))["http://new.example"]["State"] == "slowed down"
+        gate.override("new.example", HostOverride(budget=Budget(pages=1)))
+        await visit(gate, "http://new.example/")
+        await tab.run("location.hash = 'host=http%3A%2F%2Fnew.example'")
+        await tab.until("document.querySelector('#facts').innerText.includes('0 pages')")
 
 
 async def test_a_block_that_is_pressed_is_a_block(gate: RobotGate, web: Web, tab: Tab) -> None:

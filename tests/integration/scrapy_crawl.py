@@ -21,6 +21,7 @@ from scrapy.settings import default_settings
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import DNSLookupError
 
+from robotgate import Budget
 from robotgate.integrations.scrapy import RefusedRequest
 from robotgate.signing import Ed25519Signer
 
@@ -117,6 +118,9 @@ if __name__ == "__main__":
     if SPEC.get("key"):
         signer = Ed25519Signer.from_pem(SPEC["key"], agent_url="https://bot.example")
         SPEC["settings"]["ROBOTGATE_OPTIONS"]["signer"] = signer
+    options = SPEC["settings"].get("ROBOTGATE_OPTIONS", {})
+    if "budget" in options:
+        options["budget"] = Budget(**options["budget"])
     SEEN: list[object] = []
     REFUSED: list[object] = []
     FAILED: list[object] = []

@@ -14,6 +14,7 @@ from crawlee.proxy_configuration import ProxyConfiguration, ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
 from tests.gate.network import ASKS, Proxy
 
+from robotgate import Budget
 from robotgate.integrations.crawlee import GateHttpClient
 
 if TYPE_CHECKING:
@@ -165,6 +166,16 @@ async def test_closed_hosts_are_left_alone(open_gate: OpenGate, web: Web, *, res
     gaps = web.gaps("site.example")
     assert len(gaps) == 4
     assert min(gaps) >= 0.2 - 0.05
+
+
+async def test_budget_is_not_exceeded(open_gate: OpenGate, web: Web) -> None:
+    """Crawlee repeats what is refused, and the gate sends none of it."""
+    gate = await open_gate(budget=Budget(pages=2))
+    crawl = Crawl(gate)
+    await crawl.run(*(f"{SITE}/{number}" for number in range(4)), "http://other.example/page")
+    assert list(crawl.failed.values()) == ["BudgetExceededError"] * 2
+    assert len(crawl.pages) == 3
+    assert sum(web.count(f"{SITE}/{number}") for number in range(4)) == 2
 
 
 async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) -> None:

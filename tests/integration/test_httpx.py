@@ -30,8 +30,11 @@ from tests.gate.servers import (
 from tests.waiting import until
 
 from robotgate import (
+    Budget,
+    BudgetExceededError,
     DisallowedError,
     GateClosedError,
+    HostOverride,
     HostUnavailableError,
     InvalidURLError,
     NestedTurnError,
@@ -236,6 +239,23 @@ async def test_block_holds_the_next_request(web: Web, open_gate: OpenGate) -> No
     assert 90 < int(response.headers["Retry-After"]) <= 100
     assert isinstance(response.extensions["robotgate"], HostUnavailableError)
     assert web.count(NEXT) == 0
+
+
+async def test_budget_is_not_exceeded(web: Web, open_gate: OpenGate) -> None:
+    """The refusal is an error of httpx, or a 503: with the time of the next page where there will be one."""
+    gate = await open_gate(budget=Budget(pages=1))
+    async with crawler(web, gate) as client:
+        assert (await client.get(PAGE)).status_code == 200
+        with pytest.raises(BudgetExceededError) as caught:
+            await client.get(PAGE)
+    assert isinstance(caught.value, httpx.RequestError)
+    async with crawler(web, gate, refusals_as_responses=True) as client:
+        endless = await client.get(PAGE)
+        gate.override("*", HostOverride(budget=Budget(pages=1, per=100)))
+        response = await client.get(PAGE)
+    assert (endless.status_code, endless.headers.get("Retry-After")) == (503, None)
+    assert 90 < int(response.headers["Retry-After"]) <= 100
+    assert web.count(PAGE) == 1
 
 
 async def test_refusals_can_be_responses(web: Web, open_gate: OpenGate) -> None:

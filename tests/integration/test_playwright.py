@@ -13,6 +13,8 @@ from tests.gate.servers import DELAY, OTHER, RULES, SITE, Held
 from tests.waiting import until
 
 from robotgate import (
+    Budget,
+    BudgetExceededError,
     DisallowedError,
     GateClosedError,
     HostUnavailableError,
@@ -231,6 +233,17 @@ async def test_blocked_host_is_left_alone(open_gate: OpenGate, web: Web, browser
     await pages.goto(page, f"{OTHER}/page")
     assert isinstance(refusals[f"{SITE}/image"], HostUnavailableError)
     assert [url for url in web.urls if url.startswith(SITE)] == [f"{SITE}/robots.txt", f"{SITE}/busy"]
+
+
+async def test_budget_is_not_exceeded(open_gate: OpenGate, web: Web, browser: Browser) -> None:
+    """The document beyond it is not requested; `goto` raises the gate's error."""
+    gate = await open_gate(budget=Budget(pages=1))
+    pages, page = BrowserGate(gate), await browser.new_page()
+    await pages.goto(page, f"{SITE}/one")
+    with pytest.raises(BudgetExceededError):
+        await pages.goto(page, f"{SITE}/two")
+    await pages.goto(page, f"{OTHER}/page")
+    assert (web.count(f"{SITE}/one"), web.count(f"{SITE}/two")) == (1, 0)
 
 
 async def test_origin_that_takes_no_connection_is_reported(

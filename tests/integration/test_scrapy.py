@@ -294,6 +294,17 @@ async def test_patience_is_bounded(web: Web, one: str, two: str) -> None:
     assert web.gaps("asking.test")[first] >= 1 - LATE
 
 
+async def test_budget_is_not_exceeded(web: Web, one: str, two: str) -> None:
+    """Pages beyond it are refused without a retry, and counted; another host goes on."""
+    pages = [f"{one}/{number}" for number in range(4)]
+    options = {"delay": 0, "budget": {"pages": 2}}
+    crawled = await crawl(*pages, f"{two}/1", ROBOTGATE_OPTIONS=options)
+    assert [kind for kind, _ in crawled.refused.values()] == ["BudgetExceededError"] * 2
+    assert crawled.stats["robotgate/budget_exceeded"] == 2
+    assert sum(map(web.count, pages)) == 2
+    assert web.count(f"{two}/1") == 1
+
+
 async def test_site_sees_the_proxy_of_the_spider_only(web: Web) -> None:
     """robots.txt, pages and redirected pages take the proxy that the spider gives; by a tunnel for https.
 

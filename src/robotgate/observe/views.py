@@ -5,11 +5,13 @@ A host is what is paced together, by its pace key; an origin is what one robots.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self
 
+from robotgate.pace.budget import ends_at, is_spent, left, used
 from robotgate.pace.state import is_open
 from robotgate.pace.turn import OPEN
 from robotgate.sites.record import Standing
@@ -31,6 +33,7 @@ def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
         hosts_waiting=len([host for host in hosts if host.waiting_origins]),
         hosts_blocked=len([host for host in hosts if host.blocked_until_at > now]),
         hosts_slowed=len([host for host in hosts if host.learned_delay]),
+        hosts_spent=len([host for host in hosts if host.budget is not None and is_spent(host, now)]),
     )
 
 
@@ -64,7 +67,8 @@ class GateStats:
     refused: int
     """Turns refused because the rules disallow the URL."""
     turned_away: int
-    """Turns refused for another reason: too late for `max_wait`, or the host is blocked or cannot be reached."""
+    """Turns refused for another reason: too late for `max_wait`, beyond a budget, or the host is blocked or cannot be
+    reached."""
     told_off: int = 0
     """Answers that said we were too fast: 429, 503, or 403 with a spent quota."""
     malformed: int = 0
@@ -84,6 +88,12 @@ class GateStats:
     """Hosts that asked for a pause which is not over."""
     hosts_slowed: int = 0
     """Hosts that have taught a delay."""
+    hosts_spent: int = 0
+    """Hosts whose budget is used up."""
+    budget_pages: int = 0
+    """Pages that were requested in the present period of `total_budget`, if there is one."""
+    budget_bytes: int = 0
+    """Bytes that were read in it."""
     origins: int
     """Origins in memory: a host has one for each scheme and port that was used."""
     origins_known: int = 0
@@ -96,19 +106,22 @@ class GateStats:
     @classmethod
     def of(cls, turns: Turns, counts: Counter[str] | None = None) -> Self:
         """Put the totals together with the counts of all hosts and origins, which are counted now if not given."""
+        scheduler, now = turns.scheduler, turns.now()
         if counts is None:
-            now = turns.now()
             # Copies: the event loop's thread may go on.
             counts = count_hosts(list(turns.scheduler.hosts.values()), now)
             counts += count_origins(list(turns.sites.values()), now)
-        scheduler = turns.scheduler
         held = scheduler.places.pages.held | scheduler.places.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]
+        spending = scheduler.spending
+        pages, read = (0, 0) if spending is None else used(spending, now)
         return cls(
             **asdict(scheduler.totals),
             waiting=scheduler.places.waiting,
             open_turns=len(ahead),
             open_robots=sum(ahead),
+            budget_pages=pages,
+            budget_bytes=read,
             hosts=len(scheduler.hosts),
             origins=len(turns.sites),
             **counts,
@@ -154,6 +167,16 @@ class HostView:
     """The header by which an answer asked for a pause or a spacing last; None when that is over."""
     asked_until_at: float | None = None
     """Until when it asked."""
+    budget_pages: int = 0
+    """Pages that were requested in the present period of the budget, if there is one."""
+    budget_bytes: int = 0
+    """Bytes that were read in it."""
+    budget_pages_left: int | None = None
+    """Pages that are left of the budget; None where none limits them."""
+    budget_bytes_left: int | None = None
+    """Bytes that are left of it."""
+    budget_renewed_at: float | None = None
+    """When it is there anew; None: nothing was used, there is none, or it is there once."""
     waiting: int
     """Tasks waiting for a turn."""
     open_turns: int
@@ -162,6 +185,9 @@ class HostView:
     @classmethod
     def of(cls, host: Host, *, now: float, next_allowed_at: float) -> HostView:
         """Return what is known of a host, from memory."""
+        pages, read = (0, 0) if host.budget is None else used(host, now)
+        pages_left, bytes_left = left(host, now)
+        renewed_at = ends_at(host)
         return HostView(
             host=host.key,
             origins=tuple(paced.origin.text for paced in host.origins),
@@ -176,6 +202,11 @@ class HostView:
             learned_delay=host.learned_delay,
             asked_by=host.asked_by if host.asked_until_at > now else None,
             asked_until_at=host.asked_until_at if host.asked_until_at > now else None,
+            budget_pages=pages,
+            budget_bytes=read,
+            budget_pages_left=pages_left,
+            budget_bytes_left=bytes_left,
+            budget_renewed_at=renewed_at if now < renewed_at < math.inf else None,
             waiting=host.waiting,
             open_turns=sum(turn.state is OPEN for turn in host.in_slots),
         )
@@ -183,7 +214,12 @@ class HostView:
     def __str__(self) -> str:
         """One line."""
         return ", ".join(
-            [f"{self.host}: {self._pace()}", *_marks(blocked=self.blocked_until_at), *self.slowed_by]
+            [
+                f"{self.host}: {self._pace()}",
+                *_marks(blocked=self.blocked_until_at),
+                *self.slowed_by,
+                *self.budget_left,
+            ]
         )
 
     @property
@@ -191,6 +227,12 @@ class HostView:
         """What the host's answers slow us down by, in words: what they ask for, and the learned delay."""
         asked = _marks(**{f"asked by {self.asked_by}": self.asked_until_at})
         return asked + ([f"learned delay {self.learned_delay:.3g} s"] if self.learned_delay else [])
+
+    @property
+    def budget_left(self) -> list[str]:
+        """What is left of its budget, in words; empty without one."""
+        parts = (self.budget_pages_left, "page"), (self.budget_bytes_left, "byte")
+        return [f"{n} {what}{'' if n == 1 else 's'} of its budget left" for n, what in parts if n is not None]
 
     def _pace(self, more: str = "") -> str:
         return (
@@ -248,7 +290,8 @@ class OriginView(HostView):
         )
         stale = " by stale rules" if self.stale else ""
         pace = self._pace(f" {self.refused} refused,")
-        return ", ".join([f"{self.origin}: {access}{stale}, {pace}", *marks, *self.slowed_by])
+        head = f"{self.origin}: {access}{stale}, {pace}"
+        return ", ".join([head, *marks, *self.slowed_by, *self.budget_left])
 
 
 def _marks(**until_at: float | None) -> list[str]:

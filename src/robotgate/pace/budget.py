@@ -102,13 +102,18 @@ def read_by(spender: Spender, bytes_read: int, now: float) -> float:
     return spender.read_until_at
 
 
+def used(spender: Spender, now: float) -> tuple[int, int]:
+    """Return the pages and the bytes that count now."""
+    if spender.budget_began_at is not None and _is_over(spender, now):
+        return 0, 0
+    return spender.budget_pages, spender.budget_bytes
+
+
 def left(spender: Spender, now: float) -> tuple[int | None, int | None]:
     """Return the pages and the bytes that are left of a budget; None for what has no limit."""
-    budget = spender.budget
+    budget, (pages, read) = spender.budget, used(spender, now)
     if budget is None:
         return None, None
-    is_over = spender.budget_began_at is not None and _is_over(spender, now)
-    pages, read = (0, 0) if is_over else (spender.budget_pages, spender.budget_bytes)
     return (
         None if budget.pages is None else max(budget.pages - pages, 0),
         None if budget.bytes is None else max(budget.bytes - read, 0),

@@ -89,6 +89,7 @@ async def test_total_budget() -> None:
         pages = [visit(gate, f"http://{number}.example/") for number in range(10)]
         found = await asyncio.gather(*pages, return_exceptions=True)
         assert sum(isinstance(each, float) for each in found) == 3
+        assert gate.stats().budget_pages == 3
         with pytest.raises(BudgetExceededError, match="all hosts") as caught:
             await visit(gate, OTHER)
         assert caught.value.retry_after is not None

@@ -81,6 +81,9 @@ function stateOf(row) {
   if (row.blocked_until_at !== null) {
     return ["paused", "asked for a pause", `asked for a pause ${until(row.blocked_until_at)}`];
   }
+  if (row.budget_pages_left === 0 || row.budget_bytes_left === 0) {
+    return ["paused", "budget used up", `your budget is used up; the next page ${coming(row.next_allowed_at)}`];
+  }
   if (row.asked_by !== null || row.learned_delay) {
     const why = [row.asked_by !== null && asked(row), row.learned_delay && `learned delay ${span(row.learned_delay)}`];
     return ["paused", "slowed down", `slowed down: ${why.filter(Boolean).join("; ")}`];
@@ -272,7 +275,9 @@ function showTotals({ stats, answers, refusals, agent, store_up }) {
   put($("origins-count"), count(stats.origins));
   const standing = (states) =>
     states.filter(([number]) => number).map(([number, what]) => `${count(number)} ${what}`).join(", ");
-  put($("hosts-total"), standing([[stats.hosts_blocked, "asked for a pause"]]) || "none asked for a pause");
+  put($("hosts-total"), standing([
+    [stats.hosts_blocked, "asked for a pause"], [stats.hosts_spent, "beyond your budget"],
+  ]) || "none asked for a pause");
   put($("origins-total"), standing([
     [stats.origins_unreachable, "unreachable"], [stats.origins_blocked, "blocked by you"],
     [stats.origins - stats.origins_known, "without robots.txt yet"],
@@ -367,6 +372,12 @@ function showHost(host, hasControls) {
   if (host.blocked_until_at !== null && host.asked_by === null) facts.push(["Pause it asked for", until(host.blocked_until_at)]);
   if (host.asked_by !== null) facts.push(["Slowed down", asked(host)]);
   if (host.learned_delay) facts.push(["Learned delay", span(host.learned_delay)]);
+  const left = [
+    host.budget_pages_left !== null && `${count(host.budget_pages_left)} pages`,
+    host.budget_bytes_left !== null && size(host.budget_bytes_left),
+  ].filter(Boolean);
+  const renewed = host.budget_renewed_at === null ? "" : `; there anew ${coming(host.budget_renewed_at)}`;
+  if (left.length) facts.push(["Left of your budget", left.join(", ") + renewed]);
   if (host.blocked_by_operator_until_at !== null) facts.push(["Your block", until(host.blocked_by_operator_until_at)]);
   replace($("facts"), facts.map(([name, value]) => {
     const fact = make("div");
