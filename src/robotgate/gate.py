@@ -138,7 +138,7 @@ class RobotGate:
         scope_limits = ScopeLimits(
             total_rate=options["total_rate"],
             total_budget=options["total_budget"],
-            total_bytes_per_second=options["total_bytes_per_second"],
+            total_bytes_per_second=options["total_bytes_per_second"] or math.inf,
             groups=options["groups"],
             address_delay=options["address_delay"],
             address_concurrency=options["address_concurrency"],

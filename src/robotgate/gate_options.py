@@ -2,7 +2,6 @@
 
 # Without `from __future__ import annotations`: the constructor's signature is made from these annotations.
 
-import math
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -65,7 +64,7 @@ class GateOptions(PaceOptions, total=False):
     """As `rate`, for the requests to all hosts together, those for robots.txt included."""
     total_budget: Annotated[Budget | None, Option(None, check_budget)]
     """As `budget`, for all hosts together."""
-    total_bytes_per_second: Annotated[float, Option(math.inf, check_speed)]
+    total_bytes_per_second: Annotated[float | None, Option(None, check_speed)]
     """As `bytes_per_second`, for all hosts together."""
     concurrency: Annotated[int, Option(256, check_count)]
     """Open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`."""

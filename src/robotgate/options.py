@@ -51,9 +51,9 @@ def check_speed(name: str, value: object) -> None:
     """Check a number of bytes a second.
 
     Raises:
-        OptionError: `value` is neither a number above 0 nor infinity.
+        OptionError: `value` is neither a number above 0, infinity nor None.
     """
-    if not _is_number(value, most=math.inf) or value == 0:
+    if value is not None and (not _is_number(value, most=math.inf) or value == 0):
         raise OptionError(f"{name}={value!r}: give a number of bytes, more than 0; math.inf is without limit")
 
 
@@ -347,9 +347,9 @@ class PaceOptions(TypedDict, total=False):
     """What may be fetched of each host, as ``Budget(pages=10_000, per=86_400)``. Beyond it turns are refused at once,
     with `BudgetExceededError`. A store keeps what was used, so that a restart does not give it anew. In an override,
     `Budget.UNLIMITED` lifts the gate's."""
-    bytes_per_second: Annotated[float, Option(math.inf, check_speed)]
+    bytes_per_second: Annotated[float | None, Option(None, check_speed)]
     """Bytes of bodies that are read from each host, on average: a response of so many bytes moves the next request
-    later. A body that is being read is not slowed down."""
+    later. A body that is being read is not slowed down. In an override, `math.inf` lifts the gate's."""
     concurrency_per_host: Annotated[int, Option(1, check_count)]
     """Open requests at one host. Above 1, delays count from start to start."""
     max_delay: Annotated[float, Option(60.0, check_patience)]

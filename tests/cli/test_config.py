@@ -83,12 +83,15 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
     hours = ("--open-hours", "Mo-Fr 22:00-06:00, Sa-Su Europe/Berlin")
     typed = (*options, *hours, "--proxy", "http://me:secret@127.0.0.1:8000", "-o", "\x1b[2J")
 
-    printed = run("--show-config", "fetch", *typed)
+    printed = run(
+        "--show-config", "fetch", "--max-pages-per-host", "1000/86400", "--max-delay", "inf", *typed
+    )
     file.write_text(printed.out, encoding="utf-8")
 
     assert "secret" not in printed.out
     assert "\x1b" not in printed.out
     assert '\nrate = "600/3600"                       # command line\n' in printed.out
+    assert '\nmax-pages-per-host = "1000/86400"' in printed.out
     assert shown("--config", str(file), "--show-config", "fetch") == tomllib.loads(printed.out)["fetch"]
 
 
@@ -109,6 +112,8 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
         ('purpose = "search"', "purpose: give a list"),
         ('purpose = ["sleep"]', "purpose: 'sleep' is not one of"),
         ('policy = "mine"', "policy: 'mine' is not one of"),
+        ("max-pages-per-host = 0", "max-pages-per-host: give pages or pages/seconds"),
+        ("[overrides.host]\nmax-pages-per-host = '9/h'", "overrides.host.max-pages-per-host: give pages"),
         ("overrides = 1", "overrides: there is no such option"),
         ("open-hours = '25:00-06:00'", "open-hours: hours='25:00-06:00': give windows"),
         (

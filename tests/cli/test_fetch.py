@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -233,6 +234,29 @@ def test_resume_asks_again_for_what_was_unavailable(site: LocalSite, tmp_path: P
     )
     assert run(*lines, "--resume").err.startswith("0 fetched, 0 blocked, 0 failed, 2 done before in ")
     assert site.asked["/a"] == site.asked["/b"] == 1
+
+
+def test_pages_of_a_host_are_bounded(site: LocalSite, path: Path, tmp_path: Path) -> None:
+    """By all runs with a store. Each URL beyond has a row, other hosts go on, and --resume goes on with more."""
+    other = site.base.replace("127.0.0.1", "localhost")
+    urls = (*(f"{site.base}/{number}" for number in range(5)), f"{other}/a")
+    options = (each for each in FETCH if each != "--no-store")
+    lines = (*options, "--store", str(path), "-o", str(tmp_path / "rows"), *urls)
+
+    first = run(*lines, "--max-pages-per-host", "2")
+    again = run(*lines, "--max-pages-per-host", "2", "--resume")
+
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text(encoding="utf-8").splitlines()]
+    beyond = [row for row in rows if row["outcome"] == "over_budget"]
+    assert {(row["message"], row["retry_after"]) for row in beyond} == {
+        ("the budget of 127.0.0.1 is used up: 2 pages", None)
+    }
+    assert (first.status, again.status, len(beyond), site.asked["/a"]) == (1, 1, 6, 1)
+    assert sum(site.asked[f"/{number}"] for number in range(5)) == 2
+    known = run("why", urls[0], "--store", str(path)).out
+    assert re.search(r"budget +2 pages and [0-9]+ bytes used since .*; it is there once\n", known)
+    assert run(*lines, "--max-pages-per-host", "9", "--resume").status == 0
+    assert sum(site.asked[f"/{number}"] for number in range(5)) == 5
 
 
 def test_resume_leaves_what_would_fail_again(site: LocalSite, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
     "address_exempt": (("203.0.113.0/24", None, 7, ["203.0.113.5/24"], ["example.org"], [7], [b"ffff"]), ""),
     **dict.fromkeys(("rate", "total_rate"), (NO_RATE, "")),
     **dict.fromkeys(("budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")),
-    **dict.fromkeys(("bytes_per_second", "total_bytes_per_second"), ((*NO_NUMBER, 0, None), r".*math\.inf")),
+    **dict.fromkeys(("bytes_per_second", "total_bytes_per_second"), ((*NO_NUMBER, 0), r".*math\.inf")),
     **dict.fromkeys(
         ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"), (("yes", 1, None), "")
     ),

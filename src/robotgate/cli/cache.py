@@ -624,6 +624,11 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
     if state.failures:
         last = output.ago(state.blocked_at, now) + ("" if state.blocked_until_at > now else ", over")
         yield "blocks", f"{state.failures:,} in a row, the last since {last}"
+    if state.budget_began_at is not None:
+        pages, read = output.counted(state.budget_pages, "page"), output.counted(state.budget_bytes, "byte")
+        is_endless = output.span(state.budget_ends_at - now) == output.ENDLESS
+        anew = "it is there once" if is_endless else f"anew {output.moment(state.budget_ends_at)}"
+        yield "budget", f"{pages} and {read} used since {output.ago(state.budget_began_at, now)}; {anew}"
     if state.learned_delay:
         yield "learned delay", f"{state.learned_delay:.3g} s between visits"
     if state.latency is not None:

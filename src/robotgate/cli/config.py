@@ -7,6 +7,7 @@ table has the options of the command that it is named after; tables of ``overrid
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from datetime import date
 from enum import Enum
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
-from robotgate import HostOverride, OptionError
+from robotgate import Budget, HostOverride, OptionError
 from robotgate.cli.output import printable
 from robotgate.options import HOST_OPTIONS
 from robotgate.stores.base import without_secrets
@@ -200,6 +201,8 @@ def _read(
 def _toml(name: str, value: object) -> str:
     """Return the value of an option as TOML, without credentials."""
     match value:
+        case float() if math.isinf(value):
+            return "inf"
         case bool() | int() | float():
             return json.dumps(value)
         case (int(count), float(seconds)):
@@ -208,6 +211,8 @@ def _toml(name: str, value: object) -> str:
             return f'"[{host}]:{port}"' if ":" in host else f'"{host}:{port}"'
         case tuple():
             return f"[{', '.join(_toml(name, each) for each in value)}]"
+        case Budget(pages=pages, per=per):
+            return f'"{pages}/{per:g}"' if per is not None else f"{pages}"
         case Enum():
             return _toml(name, value.value)
     text = str(value)

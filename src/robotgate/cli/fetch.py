@@ -18,7 +18,7 @@ import aiohttp
 import click
 from multidict import CIMultiDict
 
-from robotgate import OpenHours, Origin, RobotGate, __version__, errors
+from robotgate import Budget, OpenHours, Origin, RobotGate, __version__, errors
 from robotgate.cli import check, common, config, files, lists, output, signing
 from robotgate.cli.progress import Progress
 from robotgate.cli.rows import Earlier, Outcome, Row, fetched, is_failed, is_passing, refused
@@ -170,6 +170,15 @@ def _rate(text: str) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
+def _budget(given: object) -> Budget:
+    """Read ``1000``, or ``1000/86400``: so many pages, or so many in so many seconds. A file may have a number."""
+    found = re.fullmatch(r"([0-9]{1,9})(?:/([0-9]{1,9}(?:\.[0-9]{1,9})?))?", str(given))
+    try:
+        return Budget(pages=int(found[1]), per=None if found[2] is None else float(found[2]))  # type: ignore[index]
+    except (TypeError, errors.OptionError) as error:
+        raise click.BadParameter("give pages or pages/seconds, such as 1000 or 1000/86400") from error
+
+
 def _hours(text: str) -> OpenHours:
     try:
         return OpenHours.parse(text)
@@ -192,6 +201,16 @@ _pace_options = common.all_of(
     common.gate_setting("--delay", help="Seconds between requests to a host, at least."),
     _rate_option("--rate", help="At most N requests to a host in so many seconds, such as 600/3600."),
     _rate_option("--total-rate", help="As --rate, for the requests to all hosts together."),
+    click.option(
+        *("--max-pages-per-host", "budget"),
+        metavar="N[/SECONDS]",
+        type=_budget,
+        help="At most N pages of a host, in all runs with the store, or in so many seconds, such as 1000/86400.",
+    ),
+    click.option("--bytes-per-second", type=float, help="Bytes that are read from a host, on average."),
+    click.option(
+        "--total-bytes-per-second", type=float, help="As --bytes-per-second, of all hosts together."
+    ),
     common.gate_setting("--concurrency-per-host", help="Requests to one host at once, at most."),
     common.gate_setting("--concurrency", help="Requests at once, over all hosts."),
     common.gate_setting("--robots-concurrency", help="Requests for robots.txt at once, over all hosts."),
@@ -300,17 +319,17 @@ async def fetch(
     """Fetch URLs politely and write one row of JSON for each.
 
     A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
-    down, or asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the
-    URLs are done, each written at once. In a file, which is in UTF-8 or has a byte order mark, blank lines and lines
-    that begin with # are skipped. A URL that comes twice is visited once, whatever its fragment. What is learnt of
-    hosts is stored for the next run: see `robotgate cache`.
+    down, or asked us to stay away), too_soon (see --max-wait), over_budget (see --max-pages-per-host), invalid or
+    failed. Rows come in the order in which the URLs are done, each written at once. In a file, which is in UTF-8 or has
+    a byte order mark, blank lines and lines that begin with # are skipped. A URL that comes twice is visited once,
+    whatever its fragment. What is learnt of hosts is stored for the next run: see `robotgate cache`.
 
     --dashboard shows the run as a web page, read-only unless --dashboard-controls is given: see docs/dashboard.md.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o. It also asks
-    again for URLs that failed for a reason that may have passed: unavailable, too_soon, failed, or fetched with status
-    429, 502, 503 or 504; `attempt` in their rows counts. It leaves what failed for good: blocked, invalid, too long,
-    redirected without end, or fetched with another status; --retry-failed asks for these again, too.
+    again for URLs that failed for a reason that may have passed: unavailable, too_soon, over_budget, failed, or fetched
+    with status 429, 502, 503 or 504; `attempt` in their rows counts. It leaves what failed for good: blocked, invalid,
+    too long, redirected without end, or fetched with another status; --retry-failed asks for these again, too.
 
     Exit status: 0 when every URL was fetched or blocked, by an earlier run of --resume too, 1 when any was not, or was
     fetched with status 429, 502, 503 or 504, 2 for wrong usage or when a file cannot be read or written, 130 after

@@ -33,6 +33,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     INVALID = "invalid"
     TOO_SOON = "too_soon"
+    OVER_BUDGET = "over_budget"
     UNAVAILABLE = "unavailable"
 
 
@@ -47,6 +48,9 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
             return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
         case errors.TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
+        case errors.BudgetExceededError():
+            after = None if error.retry_after is None else round(error.retry_after, 3)
+            return _row(url, Outcome.OVER_BUDGET, retry_after=after, message=str(error))
         case errors.HostUnavailableError():
             more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
             return _row(url, Outcome.UNAVAILABLE) | _verdict_columns(error.verdict) | more
@@ -82,7 +86,7 @@ def _row(url: str, outcome: Outcome, **columns: object) -> Row:
     return {"url": url, "outcome": outcome, **empty, "ended_at": round(time.time(), 3), **columns}
 
 
-_PASSING: Final = {Outcome.FAILED, Outcome.TOO_SOON, Outcome.UNAVAILABLE}
+_PASSING: Final = {Outcome.FAILED, Outcome.TOO_SOON, Outcome.OVER_BUDGET, Outcome.UNAVAILABLE}
 """Outcomes for a reason that may have passed."""
 _LASTING: Final = {
     "ResponseTooLargeError",

@@ -92,6 +92,9 @@ class Persistence:
             self.session = await self._store.session()
             self._begin(self._hear(self.session, on_block), self._tasks)
         if self._store is not None:
+            for scope in self._scheduler.scopes.values():
+                if scope.is_kept:
+                    scope.merge(await self._report("load", self._store.load_host(scope.key)))
             self._begin(self._transfer_hosts(self._store), self._tasks)
             self._begin(self._save_hosts(), self._tasks)
 
@@ -115,7 +118,8 @@ class Persistence:
         for host in self._scheduler.hosts.values():
             self.hand_on(host)
         for scope in self._scheduler.scopes.values():
-            self.hand_on(scope)
+            if scope.is_kept:
+                self.hand_on(scope)
         await self.session.aclose()
 
     # Records.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.client.addresses import DNS_TTL, AddressBook, AddressScopes
 from robotgate.client.proxy import proxy_of
 from robotgate.options import group_function, limits
-from robotgate.pace.scope import UNLIMITED, Scope
+from robotgate.pace.scope import TOTAL, UNLIMITED, Scope
 from robotgate.sites.site import Site
 
 if TYPE_CHECKING:
@@ -49,15 +49,19 @@ class ScopeLimits:
     address_concurrency: int | None
     address_exempt: Collection[str]
 
-    @property
-    def total(self) -> Scope | None:
-        """The scope of all hosts together; None without limits."""
+    def total(self, *, has_store: bool) -> Scope | None:
+        """The scope of all hosts together; None without limits. A store keeps its budget, which is this gate's own."""
         rates, speed = limits([self.total_rate]), self.total_bytes_per_second
         if not rates and self.total_budget is None and speed == math.inf:
             return None
         # By arrival alone: a page does not starve behind ever new hosts.
         return Scope(
-            "total", rates=rates, budget=self.total_budget, bytes_per_second=speed, robots_first=False
+            TOTAL,
+            rates=rates,
+            budget=self.total_budget,
+            bytes_per_second=speed,
+            robots_first=False,
+            is_kept=has_store and self.total_budget is not None,
         )
 
 
@@ -76,7 +80,9 @@ class ScopeBook:
         self._address_slots = _slots(limits.address_concurrency, limits.address_delay)
         self.has_addresses: bool = self._address_slots < UNLIMITED
         """Whether addresses are paced."""
-        self._total = limits.total
+        self._total = limits.total(has_store=scheduler.work.has_store)
+        if self._total is not None:
+            scheduler.scopes[TOTAL] = self._total
         self.is_used: bool = self.has_addresses or self._group is not None or self._total is not None
         """Whether any origin has a scope."""
         self._names = AddressScopes(limits.address_exempt)

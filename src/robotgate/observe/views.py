@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self
 
 from robotgate.pace.budget import ends_at, is_spent, left, used
+from robotgate.pace.scope import TOTAL
 from robotgate.pace.state import is_open
 from robotgate.pace.turn import OPEN
 from robotgate.sites.record import Standing
@@ -113,8 +114,8 @@ class GateStats:
             counts += count_origins(list(turns.sites.values()), now)
         held = scheduler.places.pages.held | scheduler.places.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]
-        spending = scheduler.spending
-        pages, read = (0, 0) if spending is None else used(spending, now)
+        total = scheduler.scopes.get(TOTAL)
+        pages, read = (0, 0) if total is None or total.budget is None else used(total, now)
         return cls(
             **asdict(scheduler.totals),
             waiting=scheduler.places.waiting,

@@ -243,8 +243,9 @@ class Host(HostPlaces, Leased):
                 self.max_learned = paced.options["max_delay"]
             if paced.options["latency_factor"]:
                 self.heeds_latency = True
-            if paced.options["bytes_per_second"] < self.bytes_per_second:
-                self.bytes_per_second = paced.options["bytes_per_second"]
+            speed = paced.options["bytes_per_second"]
+            if speed is not None and speed < self.bytes_per_second:
+                self.bytes_per_second = speed
             if paced.options["budget"] is not None:
                 budgets.append(paced.options["budget"])
             if paced.asked.visit_times or paced.options["open_hours"] is not None:

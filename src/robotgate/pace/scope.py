@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_COUNTED: Final = 100
 """Turns in a line that are compared with one that comes. Where more of them go first, it may be told later that it
 comes too late, at its deadline at the latest."""
+TOTAL: Final = "total|"
+"""The key of the scope of all hosts."""
 UNLIMITED: Final = sys.maxsize
 """Slots of a scope that limits none."""
 MOVES_FOR_DELAY: Final = 64
