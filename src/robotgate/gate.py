@@ -138,6 +138,7 @@ class RobotGate:
         scope_limits = ScopeLimits(
             total_rate=options["total_rate"],
             total_budget=options["total_budget"],
+            origin_budget=options["origin_budget"],
             total_bytes_per_second=options["total_bytes_per_second"] or math.inf,
             groups=options["groups"],
             address_delay=options["address_delay"],

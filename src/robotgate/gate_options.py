@@ -62,8 +62,10 @@ class GateOptions(PaceOptions, total=False):
 
     total_rate: Annotated[tuple[int, float] | None, Option(None, check_rate)]
     """As `rate`, for the requests to all hosts together, those for robots.txt included."""
+    origin_budget: Annotated[Budget | None, Option(None, check_budget)]
+    """As `budget`, for each origin: those of one host, or of one pace key, have one each."""
     total_budget: Annotated[Budget | None, Option(None, check_budget)]
-    """As `budget`, for all hosts together."""
+    """As `budget`, for all hosts together: those of this gate. Of several gates with one store, each has its own."""
     total_bytes_per_second: Annotated[float | None, Option(None, check_speed)]
     """As `bytes_per_second`, for all hosts together."""
     concurrency: Annotated[int, Option(256, check_count)]

@@ -276,6 +276,8 @@ class Group:
     """Open requests to the group. None: one where it has a delay, else any number."""
     rate: tuple[int, float] | None = field(default=None, kw_only=True)
     """A quota, as the option `rate`."""
+    budget: Budget | None = field(default=None, kw_only=True)
+    """What may be fetched of the group, as the option `budget`."""
 
     def __post_init__(self) -> None:
         name: object = self.name
@@ -285,6 +287,7 @@ class Group:
         check_seconds(f"{where}delay", self.delay)
         unless_none(check_count, f"{where}concurrency", self.concurrency)
         check_rate(f"{where}rate", self.rate)
+        check_budget(f"{where}budget", self.budget)
 
 
 GroupPolicy: TypeAlias = Mapping[str, Group] | Callable[[str], Group | None]

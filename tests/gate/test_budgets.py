@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from tests.gate.servers import PAGE, ROBOTS, SITE
 
-from robotgate import Budget, BudgetExceededError, RobotGate
+from robotgate import Budget, BudgetExceededError, GateOptions, Group, RobotGate
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -65,6 +65,18 @@ async def outcomes(gate: RobotGate, web: Web, visit: Visit, count: int) -> list[
     return found
 
 
+def shared(kind: str, budget: Budget) -> GateOptions:
+    """Options that give a budget to hosts, to all of them, to origins, or to a group."""
+    match kind:
+        case "total":
+            return GateOptions(total_budget=budget)
+        case "origin":
+            return GateOptions(origin_budget=budget)
+        case "group":
+            return GateOptions(groups={"*": Group("all", budget=budget)})
+    return GateOptions(budget=budget)
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_budget_holds_by_every_way(web: Web, open_gate: OpenGate, way: str) -> None:
     """The server sees two pages; the very error of the gate comes out. Another host goes on."""
@@ -117,14 +129,29 @@ async def test_a_restart_gives_no_budget_anew(web: Web, open_gate: OpenGate, tmp
     assert (await gate.known_host(PAGE)).budget_pages_left == 1
 
 
-async def test_gates_with_one_server_have_one_budget(
-    web: Web, open_gate: OpenGate, every_server: RedisServer
+@pytest.mark.parametrize("kind", ["total", "origin", "group"])
+async def test_a_restart_gives_no_shared_budget_anew(
+    web: Web, open_gate: OpenGate, tmp_path: Path, kind: str
 ) -> None:
-    """They take turns at the host, and no page more than it allows."""
+    """That of the whole gate, of each origin, or of a group."""
+    options = shared(kind, Budget(pages=3, per=3600))
+    for expected in ([None, None], [None, BudgetExceededError], [BudgetExceededError]):
+        gate = await open_gate(**(GateOptions(store=tmp_path / "cache.db") | options))
+        assert await outcomes(gate, web, WAYS["fetch"], len(expected)) == expected
+        await gate.aclose()
+    assert web.count(PAGE) == 3
+
+
+@pytest.mark.parametrize("kind", ["host", "origin", "group"])
+async def test_gates_with_one_server_have_one_budget(
+    web: Web, open_gate: OpenGate, every_server: RedisServer, kind: str
+) -> None:
+    """They take turns at the host, and no page more than it allows. After a restart, too."""
+    options = shared(kind, Budget(pages=7))
     gates = []
     for _ in range(3):
-        store = RedisStore(every_server.url, lease=1.0)
-        gates.append((store, await open_gate(store=store, budget=Budget(pages=7))))
+        store = RedisStore(every_server.url, lease=1.0, prefix=kind)
+        gates.append((store, await open_gate(**(GateOptions(store=store) | options))))
     pages = [gate.fetch(PAGE) for _ in range(4) for _, gate in gates]
     found = await asyncio.gather(*pages, return_exceptions=True)
     assert sum(isinstance(each, BudgetExceededError) for each in found) == 5
@@ -132,6 +159,18 @@ async def test_gates_with_one_server_have_one_budget(
     for store, gate in gates:
         await gate.aclose()
         await store.aclose()
+
+
+async def test_a_server_keeps_the_total_budget(
+    web: Web, open_gate: OpenGate, every_server: RedisServer
+) -> None:
+    """As a file does, although several gates have one each."""
+    for expected in ([None, None], [None, BudgetExceededError], [BudgetExceededError]):
+        async with RedisStore(every_server.url, lease=1.0, prefix="total") as store:
+            gate = await open_gate(store=store, total_budget=Budget(pages=3, per=3600))
+            assert await outcomes(gate, web, WAYS["fetch"], len(expected)) == expected
+            await gate.aclose()
+    assert web.count(PAGE) == 3
 
 
 async def test_bandwidth_is_kept(web: Web, open_gate: OpenGate) -> None:

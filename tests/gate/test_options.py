@@ -53,7 +53,9 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
     "address_concurrency": ((0, -1, 1.0, "1", True, math.nan), ""),
     "address_exempt": (("203.0.113.0/24", None, 7, ["203.0.113.5/24"], ["example.org"], [7], [b"ffff"]), ""),
     **dict.fromkeys(("rate", "total_rate"), (NO_RATE, "")),
-    **dict.fromkeys(("budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")),
+    **dict.fromkeys(
+        ("budget", "origin_budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")
+    ),
     **dict.fromkeys(("bytes_per_second", "total_bytes_per_second"), ((*NO_NUMBER, 0), r".*math\.inf")),
     **dict.fromkeys(
         ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"), (("yes", 1, None), "")

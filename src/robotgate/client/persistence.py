@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from robotgate.errors import StoreError
 from robotgate.events import Events, StoreLost, StoreRecovered
 from robotgate.pace.lease import NOT_OWNED, NotOwned
-from robotgate.pace.scope import Scope
+from robotgate.pace.scope import TOTAL, Scope
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
 from robotgate.stores.grants import ROBOTS
 
@@ -92,9 +92,7 @@ class Persistence:
             self.session = await self._store.session()
             self._begin(self._hear(self.session, on_block), self._tasks)
         if self._store is not None:
-            for scope in self._scheduler.scopes.values():
-                if scope.is_kept:
-                    scope.merge(await self._report("load", self._store.load_host(scope.key)))
+            await self._load_total(self._store)
             self._begin(self._transfer_hosts(self._store), self._tasks)
             self._begin(self._save_hosts(), self._tasks)
 
@@ -118,9 +116,13 @@ class Persistence:
         for host in self._scheduler.hosts.values():
             self.hand_on(host)
         for scope in self._scheduler.scopes.values():
-            if scope.is_kept:
+            if scope.key != TOTAL:
                 self.hand_on(scope)
-        await self.session.aclose()
+        try:
+            if not gives_up:
+                await self._save_total()
+        finally:
+            await self.session.aclose()
 
     # Records.
 
@@ -268,6 +270,18 @@ class Persistence:
             work.changed.update(hosts)
             raise
         work.save_error = None
+
+    # The scope of all hosts is this gate's own, and granted to none: others with the store have one each.
+
+    async def _load_total(self, store: Store) -> None:
+        total = self._scheduler.scopes.get(TOTAL)
+        if total is not None and total.is_kept:
+            total.merge(await self._report("load", store.load_host(TOTAL)))
+
+    async def _save_total(self) -> None:
+        total = self._scheduler.scopes.get(TOTAL)
+        if self._store is not None and total is not None and total in self._scheduler.work.changed:
+            await self._report("save hosts", self._store.save_hosts({TOTAL: total.snapshot()}))
 
     # News of a shared store.
 

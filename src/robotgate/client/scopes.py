@@ -1,6 +1,7 @@
-"""Which scopes an origin's requests need a place in: the gate's total, its group, and its server's addresses.
+"""Which scopes an origin's requests need a place in: the gate's total, its group, one for the origin's budget, and its
+server's addresses.
 
-The first two are known at once. Addresses are looked up when a turn needs them: `StoreWork.locate` asks, `_locate`
+All but the addresses are known at once. Those are looked up when a turn needs them: `StoreWork.locate` asks, `_locate`
 looks up, and `Scheduler.place` grants the turns. A session of the user's may connect elsewhere: where to is read from
 the socket of each response, and that address counts from then on. Behind a proxy no address is known, and none counts.
 """
@@ -43,6 +44,7 @@ class ScopeLimits:
 
     total_rate: tuple[int, float] | None
     total_budget: Budget | None
+    origin_budget: Budget | None
     total_bytes_per_second: float
     groups: GroupPolicy
     address_delay: float
@@ -83,7 +85,9 @@ class ScopeBook:
         self._total = limits.total(has_store=scheduler.work.has_store)
         if self._total is not None:
             scheduler.scopes[TOTAL] = self._total
-        self.is_used: bool = self.has_addresses or self._group is not None or self._total is not None
+        self._origin_budget = limits.origin_budget
+        has_others = self._total is not None or self._origin_budget is not None
+        self.is_used: bool = self.has_addresses or self._group is not None or has_others
         """Whether any origin has a scope."""
         self._names = AddressScopes(limits.address_exempt)
         self.book: AddressBook | None = None
@@ -114,12 +118,22 @@ class ScopeBook:
     def _known(self, origin: Origin) -> tuple[Scope, ...]:
         scopes = () if self._total is None else (self._total,)
         group = None if self._group is None else self._group(origin)
-        if group is None:
-            return scopes
-        slots = _slots(group.concurrency, group.delay)
-        return (*scopes, self._scope(f"group|{group.name}", slots, group.delay, group.rate))
+        if group is not None:
+            slots = _slots(group.concurrency, group.delay)
+            of_group = self._scope(f"group|{group.name}", slots, group.delay, group.rate, group.budget)
+            scopes = (*scopes, of_group)
+        if self._origin_budget is not None:
+            scopes = (*scopes, self._scope(f"origin|{origin}", UNLIMITED, budget=self._origin_budget))
+        return scopes
 
-    def _scope(self, key: str, slots: int, delay: float, rate: tuple[int, float] | None = None) -> Scope:
+    def _scope(
+        self,
+        key: str,
+        slots: int,
+        delay: float = 0.0,
+        rate: tuple[int, float] | None = None,
+        budget: Budget | None = None,
+    ) -> Scope:
         scopes = self._scheduler.scopes
         scope = scopes.get(key)
         if scope is None:
@@ -127,7 +141,13 @@ class ScopeBook:
                 self._drop_unused()
             lease, has_store = self._first_lease, self._scheduler.work.has_store
             scope = scopes[key] = Scope(
-                key, slots=slots, delay=delay, rates=limits([rate]), is_kept=has_store, lease=lease
+                key,
+                slots=slots,
+                delay=delay,
+                rates=limits([rate]),
+                budget=budget,
+                is_kept=has_store,
+                lease=lease,
             )
         return scope
 

@@ -5,9 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.paced import HOUR, OTHER, PAGE, ROBOTS, gate_that_knows, make_gate, now, scripted, visit, visits
+from tests.paced import (
+    HOUR,
+    OTHER,
+    PAGE,
+    ROBOTS,
+    SECURE,
+    gate_that_knows,
+    make_gate,
+    now,
+    scripted,
+    visit,
+    visits,
+)
 
-from robotgate import Budget, BudgetExceededError, HostOverride, RobotGate, TooSoonError
+from robotgate import Budget, BudgetExceededError, Group, HostOverride, RobotGate, TooSoonError
 from robotgate.events import TurnRefused
 
 
@@ -106,6 +118,25 @@ async def test_total_budget_refuses_who_waits_for_another_host() -> None:
         with pytest.raises(BudgetExceededError):
             await waiting
         assert now() == 0.0
+
+
+async def test_budget_of_a_group() -> None:
+    """Of all its hosts together; the error has its name."""
+    shops = {"*.shops.example": Group("shops", budget=Budget(pages=3))}
+    async with make_gate(groups=shops, budget=Budget(pages=2)) as gate:
+        found = [await fetched(gate, 3, f"http://{host}.example/") for host in ("a.shops", "b.shops", "c")]
+        assert [starts.count(None) for starts in found] == [1, 2, 1]
+        with pytest.raises(BudgetExceededError, match=r"^the budget of the group shops is used up: 3 pages$"):
+            await visit(gate, "http://c.shops.example/")
+
+
+async def test_budget_of_each_origin() -> None:
+    """The two of a host have one each, beside that of the host."""
+    async with make_gate(origin_budget=Budget(pages=2), budget=Budget(pages=3)) as gate:
+        assert (await fetched(gate, 3)).count(None) == 1
+        assert (await fetched(gate, 3, SECURE)).count(None) == 2
+        with pytest.raises(BudgetExceededError, match=r"^the budget of http://a\.example is used up"):
+            await visit(gate)
 
 
 async def test_budget_of_an_override() -> None:

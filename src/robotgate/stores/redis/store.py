@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from robotgate.clock import DAY, Clock, SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 from robotgate.options import check_kind, check_patience, check_seconds
+from robotgate.pace.scope import TOTAL
 from robotgate.sites.status_table import MAX_STALE_AGE
 from robotgate.stores.base import PATIENCE, PLACE, Grant, OwnStore, Pruned, logger
 from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
@@ -174,7 +175,11 @@ class RedisStore(OwnStore):
         self._sessions = [session for session in self._sessions if not session.is_closed]
         # With two gates on this store, either of them may be the owner.
         owner = self._sessions[0] if len(self._sessions) == 1 else None
-        said_by = {key: (owner and owner.grant_of(key)) or (bool(self._sessions), "0") for key in states}
+        # What all gates have for themselves is granted to none.
+        said_by = {
+            key: (owner and owner.grant_of(key)) or (bool(self._sessions) and key != TOTAL, "0")
+            for key in states
+        }
 
         def encode(hosts: list[str]) -> bytes:
             now = self._now()
