@@ -201,6 +201,7 @@ _hosts: Final = st.tuples(
         visits=_counts,
         bytes_read=_counts,
         latency=st.none() | _amounts,
+        starts=st.lists(st.tuples(_amounts, _counts)).map(sorted).map(tuple),
     ),
 )
 

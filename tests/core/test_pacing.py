@@ -18,7 +18,7 @@ from robotgate.clock import parse_http_date
 from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.signals import MAX_PAUSE, parse_retry_after, retry_after_of
 from robotgate.pace.spacing import opens_at
-from robotgate.pace.state import FORGIVEN_AFTER, HostState, is_served, merged
+from robotgate.pace.state import FORGIVEN_AFTER, UNKNOWN, HostState, is_served, merged, visited
 from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 
@@ -242,6 +242,20 @@ def test_what_was_learned_last_counts() -> None:
     assert merged(before, after) == merged(after, before) == after
     assumed = HostState(last_visit_at=NOW + 9)
     assert merged(before, assumed) == replace(before, last_visit_at=NOW + 9)
+
+
+def test_starts_that_were_counted_last_count() -> None:
+    """And those of a process that ended before it had saved them, once, unless somebody has begun with them."""
+    before = HostState(last_visit_at=NOW, visits=3, starts=((NOW - 9, 2), (NOW, 1)))
+    # A response may end after another process has gone on.
+    late = replace(before, last_visit_at=NOW + 5)
+    after = HostState(last_visit_at=NOW + 1, visits=4, starts=((NOW - 9, 2), (NOW, 1), (NOW + 1, 1)))
+    assert merged(late, after).starts == merged(after, late).starts == after.starts
+    crashed = merged(before, visited(NOW + 0.5))
+    assert crashed.starts == (*before.starts, (NOW + 0.5, UNKNOWN))
+    assert merged(visited(NOW + 0.5), crashed) == crashed
+    assert merged(crashed, after).starts == after.starts
+    assert merged(HostState(), visited(NOW)) == visited(NOW)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class Order:
     pages: tuple[str, ...]
     """The paths that it wants of each host, in no order that it shares with others."""
     delay: float
+    rate: tuple[int, float] | None = None
+    """Its quota at each host, as the gate takes it."""
     lease: float = 20.0
     """Seconds after which a server takes it to have ended when it is silent; files have their own."""
     patience: float = 30.0
@@ -94,6 +96,7 @@ async def _crawl(order: Order, pipe: Connection) -> None:
             session=session,
             store=store,
             delay=order.delay,
+            rate=order.rate,
         ) as gate,
     ):
 

@@ -11,6 +11,7 @@ from tests.paced import now
 from tests.waiting import settle
 
 from robotgate.errors import TooSoonError
+from robotgate.options import Rate
 from robotgate.pace.host import Host, PacedTurn
 from robotgate.pace.lease import NOT_OWNED
 
@@ -87,3 +88,18 @@ async def test_host_with_many_waiters_is_kept_in_order_once() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     bench.scheduler.end(held, bench.scheduler.now())
+
+
+async def test_start_waits_where_a_crash_would_lose_too_many() -> None:
+    """Of a quota of 30, the store knows all but ten starts; it is asked to save before a turn has to wait for that."""
+    bench = Bench(has_store=True)
+    paced = bench.origin(delay=0.0, rate=Rate(30, 3600.0))
+    tasks = bench.visits(paced, *"abcdefghijkl")
+    await asyncio.sleep(5.0)
+    assert [at for at, _ in bench.starts] == [0.0] * 10
+    assert bench.scheduler.work.is_urgent.is_set()
+    window = paced.host.window
+    assert window is not None
+    bench.scheduler.note_saved(paced.host, window.tell())
+    await asyncio.gather(*tasks)
+    assert [at for at, _ in bench.starts[10:]] == [5.0] * 2

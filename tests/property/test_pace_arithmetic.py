@@ -21,7 +21,7 @@ from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.spacing import Asked, joined, opens_at
-from robotgate.pace.state import GOOD_BELOW, HostState, merged
+from robotgate.pace.state import CLOCK_GRAIN, GOOD_BELOW, HostState, merged, visited
 from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 
@@ -123,7 +123,52 @@ def test_quota_is_kept_in_every_stretch_and_no_start_waits_for_nothing(
         assert max(now, window.due_at(now)) == due
         now = due
         starts.append(now)
-        window.starts.append(now)
+        window.count(now)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["goes on", "goes on", "goes on", "saves", "hands on", "dies"]),
+            st.sampled_from([0.0, 0.001, 0.02, 0.3, 2.0]) | st.floats(0, 30),
+            st.integers(1, 25),
+        ),
+        max_size=80,
+    ),
+    st.sampled_from([1, 5, 33, 90]),
+)
+def test_quota_is_kept_by_processes_that_hand_a_host_on_and_die(
+    events: list[tuple[str, float, int]], requests: int
+) -> None:
+    """Never one more than the quota in any stretch; what is joined on the way costs a sixteenth of it at most."""
+    rate, most = Rate(requests, 10.0), max(1, math.ceil(requests / 16))
+    starts: list[float] = []
+    window, known, now, has_died = StartWindow([rate]), HostState(), TODAY, False
+    for kind, pause, count in events:
+        now += pause
+        for _ in range(count if kind == "goes on" else 0):
+            if window.is_spent():
+                window.note_saved(window.tell())
+                known = HostState(last_visit_at=now, starts=window.kept())
+            now = max(now, window.due_at(now))
+            if len(starts) >= requests:
+                assert now - starts[-requests] >= rate.seconds - CLOCK_GRAIN
+            if len(starts) > requests - most and not has_died:
+                assert window.due_at(now - 1.0) <= starts[-(requests - most + 1)] + rate.seconds + CLOCK_GRAIN
+            starts.append(now)
+            window.is_kept = True
+            window.count(now)
+        if kind in {"saves", "hands on"}:
+            window.note_saved(window.tell())
+            known = HostState(last_visit_at=now, starts=window.kept())
+        if kind == "dies":
+            has_died = True
+            known = merged(known, visited(now))
+        if kind in {"hands on", "dies"}:
+            window = StartWindow([rate])
+            window.restore(known.starts)
+            assert window.kept() == known.starts or kind == "dies"
+            assert len(known.starts) <= 40
 
 
 def host_in(state: HostState) -> PacedOrigin:

@@ -34,6 +34,7 @@ STATE: Final = HostState(
     budget_ends_at=NOW + 600.5,
     budget_pages=40,
     budget_bytes=2**33,
+    starts=((NOW - 60.1, 19), (NOW - 3, 1), (NOW - 2.7, 0)),
 )
 ADDED: Final = tuple(field.name for field in fields(HostState) if "is_added" in field.metadata)
 """What older versions know nothing of."""

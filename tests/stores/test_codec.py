@@ -53,6 +53,7 @@ texts = st.none() | st.text(st.characters(blacklist_characters="\r\n\0", blackli
         visits=counts,
         bytes_read=counts,
         latency=st.none() | st.floats(0, 1e6),
+        starts=st.lists(st.tuples(instants, counts), max_size=40).map(sorted).map(tuple),
     )
 )
 def test_host_comes_back(state: HostState) -> None:
@@ -106,6 +107,10 @@ def test_host_that_was_not_written_so_is_refused(subtests: pytest.Subtests) -> N
         pack_host(STATE).replace(b'"visits":41', b'"visits":true'),
         pack_host(STATE).replace(b'"failures":2', b'"failures":NaN'),
         pack_host(STATE).replace(b'"latency":0.1234567', b'"latency":1e999'),
+        *(
+            pack_host(STATE).replace(encoded(host_fields(STATE)["starts"]), starts)
+            for starts in (b"7", b"{}", b"[1.0]", b"[1,-1]", b"[1,1.5]", b'["1",1]', b"[[1,1]]", b"[2,1,1,1]")
+        ),
         b"[" * 100_000,
     ]:
         with subtests.test(packed=packed), pytest.raises(FieldError):

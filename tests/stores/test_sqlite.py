@@ -29,6 +29,7 @@ from tests.waiting import until
 
 from robotgate import MemoryStore, OptionError, Origin, SQLiteStore, StoreError
 from robotgate.clock import SystemClock
+from robotgate.pace.state import visited
 from robotgate.stores import HostState, Pruned, Wanted
 from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite import store as sqlite_store
@@ -165,10 +166,12 @@ async def test_what_cannot_be_read_is_fetched_again(path: Path, caplog: pytest.L
             "UPDATE hosts SET next_allowed_at = 'never'",
             "UPDATE hosts SET next_allowed_at = 1.0, visits = -1",
             "UPDATE hosts SET visits = 1, last_visit_at = 9e999",
+            "UPDATE hosts SET last_visit_at = 1.0, starts = '[1.0'",
+            "UPDATE hosts SET starts = zeroblob(20)",
         ):
             change(path, statement)
-            assert await store.load_host(HOST) == HostState(last_visit_at=NOW)
-    assert len(caplog.records) == 9
+            assert await store.load_host(HOST) == visited(NOW)
+    assert len(caplog.records) == 11
 
 
 async def test_use_after_closing_is_refused(path: Path) -> None:
@@ -497,7 +500,7 @@ async def test_killed_machine_binds_all_hosts(path: Path, monkeypatch: pytest.Mo
     async with SQLiteStore(path) as store:
         assumed = await store.load_host("unknown.example")
         assert assumed is not None
-        assert assumed == HostState(last_visit_at=assumed.last_visit_at)
+        assert assumed == visited(assumed.last_visit_at or 0.0)
         assert before - 1.0 <= (assumed.last_visit_at or 0.0) <= time.time()
         session = await store.session()
         held = await session.obtain("held.example")

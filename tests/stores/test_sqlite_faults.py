@@ -24,6 +24,7 @@ from tests.waiting import until
 
 from robotgate import Origin, SQLiteStore, StoreError, WhenLost
 from robotgate.clock import SystemClock
+from robotgate.pace.state import merged, visited
 from robotgate.stores import HostState, Lost, OperatorBlock, Recovered
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite import database
@@ -397,7 +398,7 @@ async def test_deleted_while_open(store: SQLiteStore) -> None:
     for suffix in ("", "-wal", "-shm"):
         store.path.with_name(f"cache.db{suffix}").unlink()
     state = await store.load_host("unknown.example")
-    assert state == HostState(last_visit_at=NOW)
+    assert state == visited(NOW)
     await session.obtain("other.example")
     assert grant.lease.is_valid()
     assert rows(store.path, "SELECT key FROM grants ORDER BY key") == [("held.example",), ("other.example",)]
@@ -410,8 +411,8 @@ async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Pa
     async with SQLiteStore(other, clock=HandClock()) as backup:
         await backup.save_hosts({HOST: HostState(visits=1)})
     other.replace(store.path)
-    assert await store.load_host(HOST) == HostState(visits=1, last_visit_at=NOW)
-    assert await store.load_host("unknown.example") == HostState(last_visit_at=NOW)
+    assert await store.load_host(HOST) == replace(visited(NOW), visits=1)
+    assert await store.load_host("unknown.example") == visited(NOW)
 
 
 async def test_another_file_whose_clock_is_ahead(path: Path) -> None:
@@ -533,13 +534,13 @@ async def test_goes_on_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -
         with caplog.at_level(logging.INFO), locked(path):
             grant = await asyncio.wait_for(session.obtain("unknown.example"), 60)
             assert grant.lease.is_valid()
-            assert grant.state == HostState(last_visit_at=NOW)
+            assert grant.state == visited(NOW)
             assert held.lease.is_valid()
             await store.save_hosts({HOST: LATER, "unknown.example": HostState(visits=1)})
             await store.save_record(replace(RECORD, body=b"meanwhile"))
-            assert await store.load_host(HOST) == replace(LATER, last_visit_at=NOW)
+            assert await store.load_host(HOST) == merged(LATER, visited(NOW))
             session.leave("unknown.example", HostState(visits=2))
-            assert (await session.obtain("unknown.example")).state == HostState(visits=2, last_visit_at=NOW)
+            assert (await session.obtain("unknown.example")).state == replace(visited(NOW), visits=2)
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             assert "another program keeps it locked" in caplog.text
             assert "Memory is used until the file works again" in caplog.text

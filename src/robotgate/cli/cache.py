@@ -398,7 +398,10 @@ def read_line(line: bytes, *, now: float) -> Entry:
         pace_key = take(values, "pace_key", text_value)
         if not pace_key:
             raise FieldError("a host has a name", "pace_key")
-        return pace_key, codec.host_of(values)
+        state = codec.host_of(values)
+        if any(not 0 <= at <= now + MAX_SKEW for at, _ in state.starts):
+            raise FieldError("an instant is less than 0, or in the future", "starts")
+        return pace_key, state
     origin = take(values, "origin", _origin)
     name = "body_base64" if "body_base64" in values else "body"
     decode = partial(b64decode, validate=True) if name == "body_base64" else str.encode

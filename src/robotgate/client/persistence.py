@@ -263,6 +263,7 @@ class Persistence:
             return
         hosts = list(work.changed)
         work.changed.clear()
+        counted = [(host, host.window.tell()) for host in hosts if host.window is not None]
         states = {host.key: host.snapshot() for host in hosts}
         try:
             await self._report("save hosts", self._store.save_hosts(states))
@@ -270,6 +271,8 @@ class Persistence:
             work.changed.update(hosts)
             raise
         work.save_error = None
+        for host, count in counted:
+            self._scheduler.note_saved(host, count)
 
     # The scope of all hosts is this gate's own, and granted to none: others with the store have one each.
 

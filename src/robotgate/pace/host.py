@@ -22,7 +22,7 @@ from robotgate.options import Budget, HostOptions, limits
 from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.lease import Leased
-from robotgate.pace.quota import StartWindow
+from robotgate.pace.quota import SAVING, StartWindow
 from robotgate.pace.scope import Scope, holds_back
 from robotgate.pace.signals import MAX_PAUSE, Heard
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import BlockCause
     from robotgate.pace.lease import Lease
-    from robotgate.pace.state import Circuit
+    from robotgate.pace.state import Circuit, Starts
 
 LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
@@ -278,6 +278,16 @@ class Host(HostPlaces, Leased):
             self._limiter_delay = metered
             self.limiter = AsyncLimiter(1, metered * (1 - LIMITER_SLACK)) if metered > CLOCK_GRAIN else None
 
+    @property
+    def starts(self) -> Starts:
+        """The starts that count against its quotas."""
+        return () if self.window is None else self.window.kept()
+
+    @starts.setter
+    def starts(self, kept: Starts) -> None:
+        if self.window is not None:
+            self.window.restore(kept)
+
     def snapshot(self) -> HostState:
         """Return the state as a value for a store."""
         values = {name: getattr(self, name) for name in FIELDS}
@@ -329,7 +339,10 @@ class Host(HostPlaces, Leased):
         if paced.circuit.retry_at > at:
             at = paced.circuit.retry_at
         if self.window is not None:
-            at = max(at, self.window.due_at(now, reserved=self.starting is not None and not is_granted))
+            reserved = self.starting is not None and not is_granted
+            at = max(at, self.window.due_at(now, reserved=reserved))
+            if self.window.is_spent(reserved=reserved):
+                at = max(at, now + SAVING)
         if now > at:
             at = now
         return _within_hours(paced, at, ahead=ahead) if self.has_hours and not at_any_hour else at
@@ -460,7 +473,7 @@ class Host(HostPlaces, Leased):
             self.last_visit_at = now
         self.visit_delay = self.delay
         if self.window is not None:
-            self.window.starts.append(now)
+            self.window.count(now)
         if self.budget is not None and not turn.ahead:
             count_page(self, now)
 

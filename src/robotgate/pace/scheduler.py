@@ -280,6 +280,8 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.work.has_store:
             self.work.note_change(host)
+            if host.window is not None and host.window.is_urgent():
+                self.work.is_urgent.set()
         for scope in turn.scopes:
             scope.begin(now)
             if scope.budget is not None and not turn.ahead:
@@ -428,7 +430,8 @@ class Scheduler:
 
         It is looked at until it has no free slot, a turn is starting, or one of these cases holds:
 
-        1. The host's state has not been loaded, or another process paces it: it is asked for if turns wait.
+        1. The host's state has not been loaded, or another process paces it: it is asked for if turns wait, and if its
+           quota, as far as it is known here, lets one start.
         2. No turn of the host may start yet, or none waits that may be let go: the timer or an event looks again.
         3. Scopes hold turns back whose host's instant has come: they stand in the lines of these scopes.
         4. The first turn may not start yet. If a quota, an outage or hours of its own hold it back, another process may
@@ -445,7 +448,11 @@ class Scheduler:
                 self._hand_on_if_wanted(host)
             if not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
-                    self.work.obtain(host)
+                    due_at = 0.0 if host.window is None else host.window.due_at(now)
+                    if due_at - now > CLOCK_GRAIN:
+                        self._wake_at(host, due_at, now)
+                    else:
+                        self.work.obtain(host)
                 return
             host_due_at = host.shared_due_at()
             if host.waiting_origins and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:  # 2.
@@ -752,6 +759,8 @@ class Scheduler:
     def update_limits(self, host: Host) -> None:
         """Take in what a host's origins ask for and are granted now."""
         host.update_limits(self.max_slots)
+        if host.window is not None:
+            host.window.is_kept = self.work.has_store
         self.reconsider(host)
 
     # Hosts and the store.
@@ -769,6 +778,9 @@ class Scheduler:
         """A state has been loaded, and this process may pace the host: grant its turns, refuse those that are late."""
         host.is_wanted = False
         host.owned_visits = host.visits
+        if host.window is not None:
+            # Those before this went to the store with the host.
+            host.window.note_saved(host.window.tell())
         now = self.now()
         if isinstance(host, Scope):
             self.serve(host, now)
@@ -782,6 +794,14 @@ class Scheduler:
             else:
                 self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
         self.reconsider(host)
+
+    def note_saved(self, host: Host | Scope, counted: int) -> None:
+        """The store knows of so many starts: a turn that waited for that may go on."""
+        if host.window is not None:
+            was_spent = host.window.is_spent()
+            host.window.note_saved(counted)
+            if was_spent and isinstance(host, Host):
+                self.dispatch(host, self.now())
 
     def note_wanted(self, host: Host | Scope) -> None:
         """Another process asks for a host or a scope: hand it on when each slot has had a turn since it was obtained,

@@ -181,7 +181,7 @@ class Scope(Permits, Leased):
         self.visits += 1
         self.last_visit_at = max(self.last_visit_at, now)
         if self.window is not None:
-            self.window.starts.append(now)
+            self.window.count(now)
 
     def end(self, bytes_read: int, now: float) -> None:
         """Record that a response has ended, or that its request is abandoned."""

@@ -11,10 +11,11 @@ outage as cheaply.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 CLOCK_GRAIN: Final = 1e-6
 """Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
+SAME_START: Final = 1e-5
+"""Seconds; the same for an instant that went through the clocks of several processes."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
 MISSING_STATUSES: Final = frozenset({404, 410})
@@ -33,8 +36,14 @@ MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
 
 
+Starts: TypeAlias = tuple[tuple[float, int], ...]
+"""Pairs (instant, how many), ascending. So many requests began by then, each after the pair before it or at the same
+instant. `UNKNOWN` stands for those that a process began and did not save before its end."""
+UNKNOWN: Final = 0
+
+
 class Kind(Enum):
-    """What a field of a `HostState` holds. Of two values for one host the larger counts, but of `LEARNED`."""
+    """What a field of a `HostState` holds. Unless it says otherwise, of two values for one host the larger counts."""
 
     INSTANT = "instant"
     """Seconds since the epoch. It moves with the clock, unless it has its default: what never happened stays so."""
@@ -43,6 +52,8 @@ class Kind(Enum):
     COUNT = "count"
     LEARNED = "learned"
     """Seconds that are learned, up and down: that of the later visit counts, unless it has its default."""
+    STARTS = "starts"
+    """As `Starts`; `merged_starts` has which of two count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +91,8 @@ class HostState:
     """Requests for pages in it."""
     budget_bytes: int = field(default=0, metadata={"kind": Kind.COUNT, "is_added": True})
     """Bytes read in it, and before it if none was over."""
+    starts: Starts = field(default=(), metadata={"kind": Kind.STARTS, "is_added": True})
+    """Where the host has a quota: the starts that count against it; `pace.quota` has how."""
 
 
 FIELDS: Final = tuple(each.name for each in fields(HostState))
@@ -119,7 +132,30 @@ def merged(one: HostState, other: HostState) -> HostState:
         values |= {name: getattr(last, name) or getattr(before, name) for name in _LEARNED}
         spent = _spent_of(last)
         values |= zip(_SPENT, spent if any(spent) else _spent_of(before), strict=True)
+    if one.starts and other.starts:
+        return _make(**values | {"starts": merged_starts(one.starts, other.starts)})
     return _make(**values)
+
+
+def merged_starts(one: Starts, other: Starts) -> Starts:
+    """The starts of the account whose last start came later, and what is unknown of the time since.
+
+    One process at a time paces a host. It begins with all that was known, so the last one knows all.
+    """
+    last, before = sorted((one, other), key=_last_start, reverse=True)
+    until_at = last[-1][0] if last else -math.inf
+    unknown = (pair for pair in before if pair[1] == UNKNOWN and pair[0] - until_at > SAME_START)
+    return (*last, *unknown)
+
+
+def _last_start(starts: Starts) -> tuple[float, int]:
+    known = [pair for pair in starts if pair[1] != UNKNOWN]
+    return (known[-1][0], sum(count for _, count in known)) if known else (-math.inf, 0)
+
+
+def visited(at: float) -> HostState:
+    """The state of a host of which it is only known that a process visited it, at this instant at the latest."""
+    return HostState(last_visit_at=at, starts=((at, UNKNOWN),))
 
 
 def moved(state: HostState, seconds: float) -> HostState:
@@ -127,7 +163,10 @@ def moved(state: HostState, seconds: float) -> HostState:
     if not seconds:
         return state
     instants = ((name, getattr(state, name), never) for name, never in _INSTANTS)
-    return replace(state, **{name: at + seconds for name, at, never in instants if at != never})
+    values = {name: at + seconds for name, at, never in instants if at != never}
+    if state.starts:
+        values["starts"] = tuple([(at + seconds, count) for at, count in state.starts])
+    return replace(state, **values)
 
 
 def is_forgiven(blocked_until_at: float, now: float) -> bool:

@@ -14,6 +14,7 @@ import math
 import zlib
 from dataclasses import fields, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.pace.state import HostState, Kind
@@ -23,6 +24,7 @@ from robotgate.sites.status_table import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from robotgate.pace.state import Starts
     from robotgate.urls import Origin
 
 T = TypeVar("T")
@@ -100,6 +102,15 @@ def _texts(value: object) -> tuple[str, ...]:
     raise FieldError(f"{quoted(value)} is no list of texts")
 
 
+def _starts(value: object) -> Starts:
+    if not isinstance(value, list) or len(value) % 2:
+        raise FieldError(f"{quoted(value)} is no list of pairs (an instant, how many starts)")
+    pairs = tuple(zip(map(amount, value[::2]), map(count, value[1::2]), strict=True))
+    if any(before > after for (before, _), (after, _) in pairwise(pairs)):
+        raise FieldError("not in the order of the instants")
+    return pairs
+
+
 def choice(value: object, *, known: Mapping[str, T]) -> T:
     """Return the value that a text stands for."""
     if (text := text_value(value)) in known:
@@ -126,14 +137,24 @@ RECORD: Final[Mapping[str, Callable[[object], object]]] = {
     "last_modified": partial(_if_any, check=_header),
 }
 """The fields of a record, but for its origin and its body."""
-_CHECKS: Final = {Kind.INSTANT: amount, Kind.DURATION: amount, Kind.LEARNED: amount, Kind.COUNT: count}
+_CHECKS: Final[Mapping[Kind, Callable[[object], object]]] = {
+    Kind.INSTANT: amount,
+    Kind.DURATION: amount,
+    Kind.LEARNED: amount,
+    Kind.COUNT: count,
+    Kind.STARTS: _starts,
+}
 HOST: Final[Mapping[str, Callable[[object], object]]] = {
     field.name: check if field.default is not None else partial(_if_any, check=check)
     for field in fields(HostState)
     for check in (_CHECKS[field.metadata["kind"]],)
 }
 """The fields of a host's state."""
-_ADDED: Final = {field.name: field.default for field in fields(HostState) if "is_added" in field.metadata}
+_ADDED: Final[Mapping[str, object]] = {
+    field.name: [] if field.metadata["kind"] is Kind.STARTS else field.default
+    for field in fields(HostState)
+    if "is_added" in field.metadata
+}
 """The fields that older versions do not write."""
 # The tables check the types of the arguments.
 make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
@@ -142,6 +163,18 @@ _make_host: Final[Callable[..., HostState]] = HostState
 
 def object_of(line: bytes) -> dict[str, object]:
     """Parse a line that is one JSON object.
+
+    Raises:
+        FieldError: it is none.
+    """
+    value = value_of(line)
+    if isinstance(value, dict):
+        return value
+    raise FieldError(f"{quoted(value)} is no JSON object")
+
+
+def value_of(line: bytes) -> object:
+    """Parse a line of JSON.
 
     Raises:
         FieldError: it is none.
@@ -158,9 +191,7 @@ def object_of(line: bytes) -> dict[str, object]:
         raise FieldError(f"not JSON ({error.msg}, column {error.colno})") from None
     except RecursionError:
         raise FieldError("nested too deep") from None
-    if isinstance(value, dict):
-        return value
-    raise FieldError(f"{quoted(value)} is no JSON object")
+    return value
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -253,7 +284,9 @@ def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:
 
 def host_fields(state: HostState) -> dict[str, object]:
     """Return the fields of a host's state."""
-    return {name: _written(getattr(state, name)) for name in HOST}
+    values = {name: _written(getattr(state, name)) for name in HOST}
+    values["starts"] = [_written(part) for pair in state.starts for part in pair]
+    return values
 
 
 def host_of(values: dict[str, object]) -> HostState:
@@ -262,7 +295,7 @@ def host_of(values: dict[str, object]) -> HostState:
     Raises:
         FieldError: a field is not what it should be.
     """
-    return _make_host(**take_all(_ADDED | values, HOST))
+    return _make_host(**take_all({**_ADDED, **values}, HOST))
 
 
 def encoded(value: object) -> bytes:

@@ -28,7 +28,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from robotgate.pace.state import HostState, merged
+from robotgate.pace.state import SAME_START, HostState, merged, merged_starts, visited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,8 +41,6 @@ EXPIRY: Final = 20.0
 """Seconds after its last request at which a session is ended."""
 ROBOTS: Final = "robots|"
 """Before the origin in a key that grants the fetch of a robots.txt. Such a host has no state."""
-GRAIN: Final = 1e-5
-"""Seconds; a smaller difference of two waits is due to rounding."""
 SAME_BLOCK: Final = 1.0
 """Seconds; blocks that end closer together are the same block, from two processes."""
 OLD_BLOCK: Final = 86_400.0
@@ -173,7 +171,9 @@ def no_earlier(state: HostState, known: HostState | None) -> HostState:
     visited_at, due_at = known.last_visit_at, not_before(known)
     if visited_at is not None and (state.last_visit_at is None or state.last_visit_at < visited_at):
         state = replace(state, last_visit_at=visited_at)
-    return replace(state, next_allowed_at=due_at) if due_at > not_before(state) + GRAIN else state
+    if known.starts:
+        state = replace(state, starts=merged_starts(state.starts, known.starts))
+    return replace(state, next_allowed_at=due_at) if due_at > not_before(state) + SAME_START else state
 
 
 class Grants:
@@ -231,7 +231,8 @@ class Grants:
             host = self.host(key)
             host.withdraw(name)
             if host.owner == name:
-                self._move_later(key, HostState(last_visit_at=visited_at))
+                if visited_at is not None:
+                    self._move_later(key, visited(visited_at))
                 self._grant_next(key)
             self._forget_free(key)
         session.inbox.clear()

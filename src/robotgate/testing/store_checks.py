@@ -81,6 +81,7 @@ STATE: Final = HostState(
     budget_ends_at=1_795_237_200.5,
     budget_pages=40,
     budget_bytes=2**33,
+    starts=((1_795_233_500.123456, 19), (1_795_233_600.5, 1), (1_795_233_605.75, 0)),
 )
 
 
@@ -387,7 +388,10 @@ def is_alike(found: object, expected: object) -> bool:
     if not isinstance(found, HostState) or not isinstance(expected, HostState):
         return found == expected
     instants = {name: at for name, at in asdict(expected).items() if name.endswith("_at")}
-    moved = (abs((getattr(found, name) or 0.0) - (at or 0.0)) for name, at in instants.items())
+    moved = [abs((getattr(found, name) or 0.0) - (at or 0.0)) for name, at in instants.items()]
+    starts = list(zip(found.starts, expected.starts, strict=False))
+    moved += [abs(at - start_at) for (at, _), (start_at, _) in starts]
+    instants["starts"] = tuple((at, count) for (_, count), (at, _) in starts)
     return max(moved) <= OTHER_CLOCK and replace(found, **instants) == expected
 
 

@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 from zlib import crc32
 
-from robotgate.pace.state import HostState, moved
+from robotgate.pace.state import UNKNOWN, HostState, moved, visited
 from robotgate.stores.codec import FieldError, encoded, host_fields, host_of, object_of
 from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Request, Term, no_earlier, not_before
 
 _PLAIN: Final = string.punctuation.replace("%", "")
-ItemValues: TypeAlias = "tuple[str, str, str, bool, str | bool, float, float | bool, float]"
+ItemValues: TypeAlias = "tuple[str, str, str, bool, str | bool, float, float | bool, float, float | bool]"
 """An item, as the script writes it; False is nothing."""
 FOREVER: Final = 1e15
 """Seconds that stand for an operator block without an end."""
@@ -106,18 +106,20 @@ def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:
 
 def read_item(values: ItemValues, *, now: float) -> Item:
     """Read an item of a reply."""
-    number, key, token, is_wanted, text, state_age, visited_ago, not_before_in = values
+    number, key, token, is_wanted, text, state_age, visited_ago, not_before_in, lost_ago = values
     state = None
     if isinstance(text, str):
         try:
             state = moved(host_of(object_of(text.encode())), now - state_age)
         except FieldError:
             # It is damaged: the host counts as visited now.
-            state = HostState(last_visit_at=now)
+            state = visited(now)
     if (visited_ago is not False or not_before_in) and not key.startswith(ROBOTS):
         visited_at = None if visited_ago is False else now - visited_ago
         due_at = now + not_before_in if not_before_in else 0.0
-        state = no_earlier(state or HostState(), HostState(last_visit_at=visited_at, next_allowed_at=due_at))
+        starts = () if lost_ago is False else ((now - lost_ago, UNKNOWN),)
+        known = HostState(last_visit_at=visited_at, next_allowed_at=due_at, starts=starts)
+        state = no_earlier(state or HostState(), known)
     return Item(int(number), read_name(key), int(token), is_wanted, state)
 
 

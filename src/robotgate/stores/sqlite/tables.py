@@ -19,9 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from robotgate.clock import READINGS, Clock, SystemClock
-from robotgate.pace.state import CLOCK_GRAIN, FIELDS, HostState, Kind, merged, moved
+from robotgate.pace.state import CLOCK_GRAIN, FIELDS, HostState, Kind, merged, moved, visited
 from robotgate.stores.base import logger
-from robotgate.stores.codec import amount, host_fields, host_of, moved_record, pack_record, unpack_record
+from robotgate.stores.codec import (
+    amount,
+    encoded,
+    host_fields,
+    host_of,
+    moved_record,
+    pack_record,
+    text_value,
+    unpack_record,
+    value_of,
+)
 from robotgate.stores.grants import EXPIRY, BlockRow, Grants, HostRow, Reply, Request, SessionRow
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
@@ -40,12 +50,13 @@ CACHE_KIBIBYTES: Final = 8192
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 """Bytes to which the write-ahead log is truncated."""
 
+_TYPES: Final = {Kind.COUNT: "INTEGER", Kind.STARTS: "TEXT"}
 _COLUMNS: Final = {
-    field.name: f"{field.name} {'INTEGER' if field.metadata['kind'] is Kind.COUNT else 'REAL'}"
-    + ("" if field.default is None else f" NOT NULL DEFAULT {field.default}")
+    field.name: f"{field.name} {_TYPES.get(field.metadata['kind'], 'REAL')}"
+    + (f" NOT NULL DEFAULT {field.default}" if isinstance(field.default, int | float) else "")
     for field in fields(HostState)
 }
-"""The columns of `hosts` that hold a state."""
+"""The columns of `hosts` that hold a state. Starts are JSON, or nothing where there are none."""
 _LAYOUT: Final = f"""
 CREATE TABLE hosts (
     pace_key NOT NULL PRIMARY KEY, saved_at REAL NOT NULL, {", ".join(_COLUMNS.values())}
@@ -169,6 +180,25 @@ def renew_number(connection: sqlite3.Connection) -> None:
     write_fact(connection, FILE_NUMBER, float(random.getrandbits(53)))
 
 
+def _columns_of(state: HostState) -> Iterable[object]:
+    """Return a state for SQLite."""
+    values = host_fields(state)
+    values["starts"] = encoded(values["starts"]).decode() if state.starts else None
+    return values.values()
+
+
+def _state_of(columns: Iterable[object]) -> HostState:
+    """Read the output of `_columns_of`.
+
+    Raises:
+        FieldError: a value is not what it should be.
+    """
+    values = dict(zip(FIELDS, columns, strict=True))
+    starts = values["starts"]
+    values["starts"] = [] if starts is None else value_of(text_value(starts).encode("ascii", "replace"))
+    return host_of(values)
+
+
 def _place(origin: Origin) -> tuple[Value, ...]:
     return text(origin.host), origin.port, origin.scheme
 
@@ -214,7 +244,7 @@ class Tables:
                 # The event loop waits for Python's lock for up to 5 ms unless this thread releases it for a while.
                 time.sleep(UNLOCK_DELAY)
             rows = (
-                (text(key), self.in_file, *host_fields(moved(state, self.ahead)).values())
+                (text(key), self.in_file, *_columns_of(moved(state, self.ahead)))
                 for key, state in ordered[start : start + UNLOCK_ROWS]
             )
             self.connection.executemany(_WRITE_HOST, rows)
@@ -227,10 +257,10 @@ class Tables:
         saved_at, *values = row
         try:
             age = self.in_file - amount(saved_at)
-            state = host_of(dict(zip(FIELDS, values, strict=True)))
+            state = _state_of(values)
         except ValueError as error:
             logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
-            return HostState(last_visit_at=self.now)
+            return visited(self.now)
         # If the clock was set back since, every wait is as long as it was. Set forward, it looks like time that passed.
         return moved(moved(state, min(age, 0.0)), -self.ahead)
 
@@ -240,7 +270,7 @@ class Tables:
         assumed_at = read_fact(self.connection, ASSUMED_VISIT_AT)
         if assumed_at is None:
             return state
-        return merged(state or HostState(), HostState(last_visit_at=min(assumed_at - self.ahead, self.now)))
+        return merged(state or HostState(), visited(min(assumed_at - self.ahead, self.now)))
 
     def pace_keys(self) -> list[str]:
         """Return all pace keys, in order."""

@@ -6,7 +6,7 @@
 --     leave: key token visited_ago not_before_in state      (absent values are false)
 --     notice: pattern until_in said_ago      (until_in is false where a block is lifted)
 --     -> number epoch joined items notices paces
---     item: number key token is_wanted state state_age visited_ago not_before_in
+--     item: number key token is_wanted state state_age visited_ago not_before_in lost_ago
 --     notice: pattern until_in said_ago number
 --     paces: for each ask, the seconds between two visits; false if they are not known, or if it need not wait
 --   policy              -> which keys the server evicts when its memory is full: its maxmemory-policy
@@ -29,7 +29,8 @@
 --   unsettled           set: the sessions that joined within EXPIRY after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
---   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at, silence}
+--   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at, silence,
+--                       lost_at}; lost_at: when the last owner was ended that had not left it
 --   robots:<origin>     hash: `r`, a packed record, and `c`, when it was checked by this server's clock
 --   blocks              hash: pattern -> {until_at, said_at, number}; under '' the last number
 
@@ -145,7 +146,7 @@ local function read_host(key)
   local ahead = (host.written_at or now) - now
   if ahead > 0 then
     -- The clock was set back: waits keep their length.
-    for _, instant in ipairs({'saved_at', 'visited_at', 'not_before_at'}) do
+    for _, instant in ipairs({'saved_at', 'visited_at', 'not_before_at', 'lost_at'}) do
       host[instant] = host[instant] and host[instant] - ahead
     end
   end
@@ -222,6 +223,7 @@ local function free_hosts(session, visited_at)
     local host = change_host(key)
     if host.owner == session then
       later(host, visited_at)
+      host.lost_at = visited_at or host.lost_at
       grant_next(key, host)
     end
   end
@@ -296,6 +298,7 @@ local function item(key, number)
   return {
     number, key, host.token or '0', host.line[1] ~= nil, host.state or false, now - (host.saved_at or now),
     host.visited_at and now - host.visited_at or false, math.max((host.not_before_at or now) - now, 0),
+    host.lost_at and now - host.lost_at or false,
   }
 end
 
@@ -419,7 +422,7 @@ end
 function operations.forget(key)
   local host = change_host(key)
   local was_known = is_known(host)
-  host.state, host.saved_at, host.visited_at, host.not_before_at = nil, nil, nil, nil
+  host.state, host.saved_at, host.visited_at, host.not_before_at, host.lost_at = nil, nil, nil, nil, nil
   return was_known
 end
 

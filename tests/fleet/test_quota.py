@@ -1,0 +1,47 @@
+"""A quota of a fleet: the server counts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from tests.fleet.conftest import LEASE
+from tests.fleet.fleet import Fleet
+from tests.fleet.site import Site
+from tests.fleet.worker import Order
+
+WORKERS: Final = 8
+RATE: Final = (30, 3.0)
+JITTER: Final = 0.1
+"""Seconds that a request is on its way at most; the quota counts those that are sent."""
+
+
+@pytest.mark.slow
+async def test_quota_is_kept_by_processes_that_are_killed_and_started_again(store: str) -> None:
+    """Never one request more than the quota in any stretch: two of the processes are killed, and then all."""
+    requests, seconds = RATE
+    async with Site() as site:
+        orders = [
+            Order(
+                number=number,
+                store=store,
+                port=site.port,
+                hosts=("a.site.example",),
+                pages=tuple(f"/{number}/{page}" for page in range(8)),
+                delay=0.0,
+                rate=RATE,
+                lease=LEASE,
+            )
+            for number in range(WORKERS)
+        ]
+        async with Fleet(orders) as fleet:
+            for count in (10, 35):
+                await fleet.pages(count)
+                fleet.workers[site.visits[-1].worker].kill()
+            await fleet.pages(45)
+        async with Fleet(orders) as fleet:
+            await fleet.ended()
+    assert fleet.failures == []
+    came_at = sorted(visit.came_at for visit in site.visits)
+    stretches = [end - begin for begin, end in zip(came_at, came_at[requests:], strict=False)]
+    assert min(stretches) > seconds - JITTER
