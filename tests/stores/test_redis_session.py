@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.redis_proxy import Proxy
-from tests.stores.redis_parts import KEY, LEASE, NOW, admin, becomes, fresh_prefix, worker
+from tests.stores.redis_parts import KEY, LEASE, NOW, admin, becomes, fresh_prefix, visited_at, worker
 
+from robotgate.pace.state import UNKNOWN
 from robotgate.stores import HostState
 from robotgate.stores.base import OperatorBlock, Wanted
 
@@ -191,6 +192,25 @@ async def test_a_block_of_nonsense_is_ignored(
         workers[0].session.publish_block("d.example", float("inf"))
         await workers[1].told(OperatorBlock)
         assert workers[1].blocks == {"d.example": float("inf")}
+
+
+async def test_starts_of_a_process_that_has_died(
+    workers: list[Worker], server: RedisServer, prefix: str
+) -> None:
+    """The next owner is told of those that were saved, and that there may be more."""
+    first, second, _ = workers
+    await first.obtain()
+    waiting, saved_at = second.ask(), NOW()
+    await first.store.save_hosts({KEY: HostState(last_visit_at=saved_at, starts=((saved_at, 3),))})
+    found = first.session.grant_of(KEY)
+    assert found is not None
+    async with admin(server) as client:
+        # As if nothing had been heard of it for a lease.
+        await client.zadd(f"{prefix}{{0}}:sessions", {found[0]: NOW()})
+    grant = await waiting
+    assert grant.state is not None
+    assert [count for _, count in grant.state.starts] == [3, UNKNOWN]
+    assert grant.state.starts[1][0] == pytest.approx(visited_at(grant))
 
 
 async def test_every_key_expires(workers: list[Worker], server: RedisServer, prefix: str) -> None:

@@ -484,6 +484,7 @@ async def test_killed_process_leaves_its_hosts_visited_now(path: Path, then: str
         assert (grant.state.blocked_until_at, grant.state.visits) == (6.0, 1)
         if "leave" not in then:
             assert (grant.state.last_visit_at or 0.0) >= before - 1.0
+            assert grant.state.starts == visited(grant.state.last_visit_at or 0.0).starts
         assert await store.load_host(HOST) == HostState(visits=7)
         assert await store.load_host("unknown.example") is None
     assert rows(path, "PRAGMA integrity_check") == [("ok",)]
