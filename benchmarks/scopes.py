@@ -179,7 +179,9 @@ def measure(effort: Effort) -> Findings:
     findings.table("addresses", title, COLUMNS, figures, ours=[SCOPES])
     ours = figures[SCOPES]
     findings.goal(
-        "gaps of an address or a host under the delay", [sum(ours["short"] + ours["short_hosts"])], at_most=0
+        "gaps of an address or a host under the delay",
+        [sum(ours["short"]) + sum(ours["short_hosts"])],
+        at_most=0,
     )
     findings.goal("makespan to the bound", ours["to_bound"], at_most=1.05)
     cpu = ratio(ours["cpu"], figures[SLEEPING]["cpu"])

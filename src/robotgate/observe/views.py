@@ -264,6 +264,8 @@ class OriginView(HostView):
     """Until when `RobotGate.block` blocks it; None when it does not."""
     unreachable_until_at: float | None
     """Until when no request is sent to it because it could not be reached; None when one may be."""
+    scopes: tuple[str, ...] = ()
+    """What it shares a pace with beside its host, in words: all hosts, its group, its server's addresses."""
 
     @classmethod
     def of_site(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> OriginView:
@@ -279,6 +281,7 @@ class OriginView(HostView):
             refused=site.refused,
             blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
+            scopes=tuple(scope.name for scope in site.scopes),
         )
 
     def __str__(self) -> str:

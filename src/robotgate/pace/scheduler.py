@@ -253,7 +253,7 @@ class Scheduler:
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
             or not host.may_pace()
-            or not all([scope.lease is None or scope.may_pace() for scope in turn.scopes])
+            or (turn.scopes and not all(scope.may_pace() for scope in turn.scopes))
             or ((host.budget is not None or turn.scopes) and self._is_beyond_budget(turn, now))
         ):
             # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
