@@ -420,6 +420,10 @@ class Scheduler:
         if not host.waiting_origins:
             host.wake_at = math.inf
         if not self.places.waiting:
+            for alarm in self._alarms:
+                if isinstance(alarm[-1], Scope):
+                    # The next turn in its line sets another.
+                    alarm[-1].wake_at = math.inf
             self._alarms.clear()
             self._timer.cancel()
 

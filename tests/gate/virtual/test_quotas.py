@@ -28,6 +28,17 @@ async def test_total_rate_counts_robots_txt() -> None:
     assert sorted(starts) == [60.0 * (number // 10) for number in range(60)]
 
 
+async def test_turn_after_one_that_was_cancelled() -> None:
+    """Nobody waited for the total any more: the next is let go when it is due."""
+    async with gate_that_knows("http://a.example/", "http://b.example/", total_rate=(1, 60)) as gate:
+        await visit(gate, "http://a.example/")
+        cancelled = asyncio.create_task(visit(gate, "http://b.example/"))
+        await asyncio.sleep(1.0)
+        cancelled.cancel()
+        await asyncio.sleep(1.0)
+        assert await visit(gate, "http://b.example/") == 60.0
+
+
 async def test_override_of_the_rate() -> None:
     """Stricter for one host, none at all for another."""
     overrides = {"a.example": HostOverride(rate=(1, 30)), "b.example": HostOverride(rate=Rate.UNLIMITED)}
