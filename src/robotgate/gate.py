@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import aiohttp
 
-from robotgate.client.addresses import ConnectorResolver
+from robotgate.client.addresses import LOOK_UP_TIMEOUT, ConnectorResolver
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.awaited import Awaited, No, Pending, Yes
 from robotgate.client.cache import SiteCache
@@ -196,7 +196,7 @@ class RobotGate:
                 book = self._scopes.open(
                     ConnectorResolver(connector)
                     if isinstance(connector, aiohttp.TCPConnector)
-                    else ThreadPerNameResolver(max_threads=self._max_look_ups)
+                    else ThreadPerNameResolver(max_threads=self._max_look_ups, timeout=LOOK_UP_TIMEOUT)
                 )
                 stack.push_async_callback(self._scopes.aclose)
             if session is None:

@@ -135,6 +135,13 @@ async def test_failure_is_an_os_error_and_frees_the_place(error: Exception) -> N
         assert await resolver.resolve("site.example")
 
 
+async def test_look_up_that_takes_too_long_fails(look_up: LookUp) -> None:
+    """As if no name server answered."""
+    resolver = ThreadPerNameResolver(max_threads=1, timeout=0.01, look_up=look_up)
+    with pytest.raises(socket.gaierror, match=r"no answer about dead\.example within 0\.01 s"):
+        await resolver.resolve("dead.example")
+
+
 def test_threads_do_not_hold_up_the_end(look_up: LookUp) -> None:
     """They are daemons: a program ends without waiting for a name server. An answer after that is dropped silently."""
     # Of an earlier test's, one may still be about to end.

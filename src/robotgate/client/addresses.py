@@ -16,7 +16,8 @@ import ipaddress
 import math
 import socket
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -47,6 +48,10 @@ FAILURE_TTL: Final = 1.0
 """Seconds for which a failed look-up counts."""
 GRACE: Final = 1.0
 """Seconds for which connections may still use an answer: a turn that begins just before its end connects after it."""
+LOOK_UP_TIMEOUT: Final = 10.0
+"""Seconds: as long as a request for robots.txt may take with its look-up. The system's resolver may take 30."""
+MAX_LOOK_UPS: Final = 100
+"""Of a connector that is not the gate's, at once: asyncio has a few threads for them."""
 MAX_CACHED_NAMES: Final = 4096
 IPV6_PREFIX: Final = 64
 """Bits of an IPv6 address that count: the rest names the interface (RFC 4291 §2.5.1), and one machine may have all."""
@@ -216,6 +221,20 @@ class _Answer:
         self.hosts = frozenset(result["host"] for result in self.addresses)
 
 
+@asynccontextmanager
+async def answer_in_time(host: str, timeout: float | None) -> AsyncIterator[None]:
+    """Let a look-up take so many seconds.
+
+    Raises:
+        socket.gaierror: it took longer; as the system's resolver says that no name server answers.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError as error:
+        raise socket.gaierror(socket.EAI_AGAIN, f"no answer about {host} within {timeout} s") from error
+
+
 class ConnectorResolver(AbstractResolver):
     """Looks names up as a connector does for its own connections: by its resolver, and in its cache.
 
@@ -225,6 +244,7 @@ class ConnectorResolver(AbstractResolver):
 
     def __init__(self, connector: TCPConnector) -> None:
         self._connector = connector
+        self._permits = asyncio.Semaphore(MAX_LOOK_UPS)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -232,10 +252,11 @@ class ConnectorResolver(AbstractResolver):
         """The addresses of a host, of the families that the connector uses. A proxy's connector may return the name.
 
         Raises:
-            OSError: it has none, or the connector is closed.
+            OSError: it has none, they are not found in time, or the connector is closed.
         """
         try:
-            return await self._connector._resolve_host(host, port)
+            async with self._permits, answer_in_time(host, LOOK_UP_TIMEOUT):
+                return await self._connector._resolve_host(host, port)
         except ClientError as error:
             raise OSError(f"{host} cannot be looked up: {error}") from error
 

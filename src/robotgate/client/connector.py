@@ -30,7 +30,13 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from robotgate.client.addresses import DNS_TTL, MAX_ADDRESSES, MAX_CACHED_NAMES, AddressBook
+from robotgate.client.addresses import (
+    DNS_TTL,
+    MAX_ADDRESSES,
+    MAX_CACHED_NAMES,
+    AddressBook,
+    answer_in_time,
+)
 from robotgate.errors import PERMITS, NonPublicAddressError
 from robotgate.options import check_kind
 from robotgate.urls import is_public_address
@@ -94,10 +100,14 @@ class ThreadPerNameResolver(AbstractResolver):
 
     Args:
         max_threads: how many look-ups run at once; others wait.
+        timeout: seconds after which one has failed, though its thread is not free before it ends; None: never.
     """
 
-    def __init__(self, *, max_threads: int, look_up: LookUp = system_look_up) -> None:
+    def __init__(
+        self, *, max_threads: int, timeout: float | None = None, look_up: LookUp = system_look_up
+    ) -> None:
         self._permits = asyncio.Semaphore(max_threads)
+        self._timeout = timeout
         self._look_up = look_up
 
     async def resolve(
@@ -132,7 +142,8 @@ class ThreadPerNameResolver(AbstractResolver):
             threading.Thread(target=work, name=f"resolve {host}", daemon=True).start()
         except RuntimeError as error:
             answer.set_result(OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}"))
-        found = await asyncio.shield(answer)
+        async with answer_in_time(host, self._timeout):
+            found = await asyncio.shield(answer)
         if isinstance(found, OSError):
             raise found
         return [
