@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from tests.gate.servers import PAGE, ROBOTS, SITE
 
-from robotgate import Budget, BudgetExceededError, GateOptions, Group, RobotGate
+from robotgate import Budget, BudgetExceededError, GateOptions, Group, HostOverride, RobotGate
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -116,6 +116,24 @@ async def test_bytes_are_those_of_bodies(web: Web, open_gate: OpenGate) -> None:
     assert view.budget_renewed_at == pytest.approx(view.next_allowed_at)
     assert caught.value.retry_after == pytest.approx(3600, abs=30)
     assert (view.budget_bytes_left, gate.stats().hosts_spent, web.count(PAGE)) == (0, 1, 2)
+    assert view.beyond_budget_of == "site.example"
+
+
+async def test_a_tdmrep_json_is_a_page(web: Web, open_gate: OpenGate) -> None:
+    """One that no budget is left for is not taken for one that cannot be read: it is requested with the next page."""
+    gate = await open_gate(budget=Budget(pages=2), tdmrep=True)
+    await gate.fetch(PAGE)
+    with pytest.raises(BudgetExceededError):
+        await gate.fetch(PAGE)
+    gate.override("other.example", HostOverride(budget=Budget(pages=1)))
+    async with gate.turn(OTHER):
+        pass
+    with pytest.raises(BudgetExceededError):
+        await gate.fetch(OTHER)
+    gate.override("other.example", HostOverride(budget=Budget.UNLIMITED))
+    await gate.fetch(OTHER)
+    assert (web.count(PAGE), web.count(OTHER)) == (1, 1)
+    assert web.count("http://other.example/.well-known/tdmrep.json") == 1
 
 
 async def test_a_restart_gives_no_budget_anew(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:

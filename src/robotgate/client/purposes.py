@@ -18,7 +18,13 @@ from robotgate.client.attempt import Attempt, PageRequest, RequestOptions
 from robotgate.client.fetch import PageFetcher, release
 from robotgate.client.response import Response
 from robotgate.client.robots import Flight, answer_of
-from robotgate.errors import DisallowedError, PreferenceError, ProxyUnavailableError, ResponseTooLargeError
+from robotgate.errors import (
+    BudgetExceededError,
+    DisallowedError,
+    PreferenceError,
+    ProxyUnavailableError,
+    ResponseTooLargeError,
+)
 from robotgate.options import StatusPolicy
 from robotgate.pace.host import PacedTurn
 from robotgate.preferences.robots import purposes_of
@@ -107,7 +113,7 @@ class PurposeCheck:
             InvalidURLError: not an absolute http or https URL.
             NestedTurnError: the request needs a turn that this task holds.
             GateClosedError: the gate was closed.
-            ProxyUnavailableError: a proxy failed, of which nothing is recorded.
+            BudgetExceededError, ProxyUnavailableError: nothing is recorded of the site.
         """
         site, flights = self._cache.site_at(url)[0], self._cache.flights
         file = f"{site.key}{TDMREP_PATH}"
@@ -143,6 +149,7 @@ async def _response_of(url: str, pages: PageFetcher, options: RequestOptions) ->
     """Return the response for a file, or why there is none.
 
     Raises:
+        BudgetExceededError: a budget is used up, and nothing is left for the page either.
         ProxyUnavailableError: a proxy failed.
     """
     request = PageRequest(
@@ -158,7 +165,7 @@ async def _response_of(url: str, pages: PageFetcher, options: RequestOptions) ->
     try:
         # Its own use is not checked.
         return await pages.fetch(request, pages.read_page)
-    except ProxyUnavailableError:
+    except (BudgetExceededError, ProxyUnavailableError):
         raise
     except DisallowedError:
         cause = "robots.txt disallows the file"

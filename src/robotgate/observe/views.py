@@ -266,11 +266,14 @@ class OriginView(HostView):
     """Until when no request is sent to it because it could not be reached; None when one may be."""
     scopes: tuple[str, ...] = ()
     """What it shares a pace with beside its host, in words: all hosts, its group, its server's addresses."""
+    beyond_budget_of: str | None = None
+    """What has no budget left for a page of it: its host, its group, itself, or ``all hosts``; None if all have."""
 
     @classmethod
     def of_site(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> OriginView:
         """Return what is known of an origin, from memory."""
         record = None if ruling is None else ruling.record
+        of_host = site.host.key if is_spent(site.host, now) else None
         return OriginView(
             **asdict(HostView.of(site.host, now=now, next_allowed_at=next_allowed_at)),
             origin=site.key,
@@ -282,6 +285,7 @@ class OriginView(HostView):
             blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
             scopes=tuple(scope.name for scope in site.scopes),
+            beyond_budget_of=next((scope.name for scope in site.scopes if is_spent(scope, now)), of_host),
         )
 
     def __str__(self) -> str:

@@ -128,6 +128,7 @@ async def test_budget_of_a_group() -> None:
         assert [starts.count(None) for starts in found] == [1, 2, 1]
         with pytest.raises(BudgetExceededError, match=r"^the budget of the group shops is used up: 3 pages$"):
             await visit(gate, "http://c.shops.example/")
+        assert gate.host("http://c.shops.example/").beyond_budget_of == "the group shops"
 
 
 async def test_budget_of_each_origin() -> None:

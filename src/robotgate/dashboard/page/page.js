@@ -81,8 +81,9 @@ function stateOf(row) {
   if (row.blocked_until_at !== null) {
     return ["paused", "asked for a pause", `asked for a pause ${until(row.blocked_until_at)}`];
   }
-  if (row.budget_pages_left === 0 || row.budget_bytes_left === 0) {
-    return ["paused", "budget used up", `your budget is used up; the next page ${coming(row.next_allowed_at)}`];
+  if (row.beyond_budget_of !== null) {
+    const when = coming(row.next_allowed_at);
+    return ["paused", "budget used up", `the budget of ${row.beyond_budget_of} is used up; next page ${when}`];
   }
   if (row.asked_by !== null || row.learned_delay) {
     const why = [row.asked_by !== null && asked(row), row.learned_delay && `learned delay ${span(row.learned_delay)}`];
