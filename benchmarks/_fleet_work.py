@@ -12,6 +12,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from redis.asyncio import ConnectionPool, Redis
 from tests.fleet.fleet import Fleet
 from tests.fleet.site import Site
-from tests.fleet.worker import Order
+from tests.fleet.worker import Order, group_of
 from tests.redis_server import RedisServer
 
 from benchmarks._bench import alone_in_loop, in_loop, quantile
@@ -257,11 +258,25 @@ class Crawl:
     delay: float
     makespan: float = 1.06
     """How much of one process's time several may take."""
+    groups: int = 0
+    """Of hosts that have a delay in common; 0: none."""
+    group_delay: float = 0.0
 
     @property
     def title(self) -> str:
         """As people say it."""
-        return f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart"
+        title = f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart"
+        return f"{title}, in {self.groups} groups of {self.group_delay:g} s" if self.groups else title
+
+    @property
+    def ideal(self) -> float:
+        """Seconds that the delays alone take, for the largest group."""
+        sizes = Counter(
+            group_of(host_of(number), self.groups) for number in range(self.hosts if self.groups else 0)
+        )
+        return max(
+            self.pages * self.delay, max(sizes.values(), default=0) * (self.pages + 1) * self.group_delay
+        )
 
 
 def orders(crawl: Crawl, workers: int, *, store: str, port: int, by_owner: bool) -> list[Order]:
@@ -279,6 +294,8 @@ def orders(crawl: Crawl, workers: int, *, store: str, port: int, by_owner: bool)
             ),
             pages=pages if by_owner else pages[number::workers],
             delay=crawl.delay,
+            groups=crawl.groups,
+            group_delay=crawl.group_delay,
             lease=LEASE,
             tells_all=False,
         )
@@ -308,12 +325,17 @@ async def crawled(program: str, crawl: Crawl, workers: int, *, by_owner: bool = 
     gaps = [gap.seconds * 1e3 for gap in site.gaps()]
     return {
         "robots": max(site.robots_requests.values()),
-        "short": len(site.short_gaps(crawl.delay)),
+        "short": len(site.short_gaps(crawl.delay))
+        + (
+            len(site.short_gaps(crawl.group_delay, lambda host: group_of(host, crawl.groups)))
+            if crawl.groups
+            else 0
+        ),
         "gaps": len(gaps),
         "least": min(gaps),
         "median": statistics.median(gaps),
         "makespan": site.makespan,
-        "to_ideal": site.makespan / (crawl.pages * crawl.delay),
+        "to_ideal": site.makespan / crawl.ideal,
         "crawler_cpu": sum(each.cpu for each in done),
         "calls": commands["cmdstat_evalsha"]["calls"] / got,
         "redis_cpu": cpu["used_cpu_user"] + cpu["used_cpu_sys"],

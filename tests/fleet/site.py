@@ -14,7 +14,7 @@ from tests.heads import Heads
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -117,22 +117,26 @@ class Site:
         """Wait until somebody has asked for a path."""
         await until(lambda: path in self._asked)
 
-    def gaps(self) -> list[Gap]:
-        """Before each request but a host's first, from the end of whatever the host answered last."""
-        by_host: defaultdict[str, list[Visit]] = defaultdict(list)
+    def gaps(self, scope: Callable[[str], str] = str) -> list[Gap]:
+        """Before each request but a host's first, from the end of whatever the host answered last.
+
+        Args:
+            scope: of a host, the name of what is looked at together.
+        """
+        by_scope: defaultdict[str, list[Visit]] = defaultdict(list)
         for visit in sorted(self.visits, key=lambda visit: visit.came_at):
-            by_host[visit.host].append(visit)
+            by_scope[scope(visit.host)].append(visit)
         gaps: list[Gap] = []
-        for visits in by_host.values():
+        for visits in by_scope.values():
             last = visits[0]
             for visit in visits[1:]:
                 gaps.append(Gap(visit, last, visit.came_at - last.sent_at))
                 last = max(last, visit, key=lambda each: each.sent_at)
         return gaps
 
-    def short_gaps(self, delay: float) -> list[Gap]:
+    def short_gaps(self, delay: float, scope: Callable[[str], str] = str) -> list[Gap]:
         """Those that the law forbids."""
-        return [gap for gap in self.gaps() if gap.seconds < delay - GRAIN]
+        return [gap for gap in self.gaps(scope) if gap.seconds < delay - GRAIN]
 
     def asked(self, path: str, worker: int) -> float:
         """Take in a request. Returns for how many seconds its answer is to be waited for."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, TCPConnector
 from tests.gate.servers import EverywhereHere
 
-from robotgate import RobotGate, SQLiteStore
+from robotgate import Group, RobotGate, SQLiteStore
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class Order:
     delay: float
     rate: tuple[int, float] | None = None
     """Its quota at each host, as the gate takes it."""
+    groups: int = 0
+    """Into how many groups the hosts fall, by their names."""
+    group_delay: float = 0.0
     lease: float = 20.0
     """Seconds after which a server takes it to have ended when it is silent; files have their own."""
     patience: float = 30.0
@@ -97,6 +101,11 @@ async def _crawl(order: Order, pipe: Connection) -> None:
             store=store,
             delay=order.delay,
             rate=order.rate,
+            groups={
+                host: Group(group_of(host, order.groups), delay=order.group_delay) for host in order.hosts
+            }
+            if order.groups
+            else {},
         ) as gate,
     ):
 
@@ -112,6 +121,11 @@ async def _crawl(order: Order, pipe: Connection) -> None:
         outcomes = await asyncio.gather(*map(fetch, _urls(order)))
     await store.aclose()
     pipe.send(Done(outcomes.count(GOT), time.process_time() - cpu, time.monotonic() - began_at))
+
+
+def group_of(host: str, groups: int) -> str:
+    """The name of a host's group."""
+    return str(zlib.crc32(host.encode()) % groups)
 
 
 def _urls(order: Order) -> list[str]:

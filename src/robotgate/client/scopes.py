@@ -200,6 +200,8 @@ class ScopeBook:
         name = self._names.of_peer(request, response)
         if name is not None and all(scope.key != name for scope in site.scopes):
             site.peers = (*site.peers[1 - MAX_PEERS :], name)
+            scope = self._address(name)
+            scope.last_visit_at = max(scope.last_visit_at, self._scheduler.now())
             # In the next turn it counts, with the others in their order.
             site.scopes_until_at = -math.inf
 
