@@ -60,12 +60,12 @@ def test_no_period_has_more_than_the_budget(pauses: list[float], sizes: list[int
         pages = pages[len(period) :]
 
 
-def test_what_was_used_at_the_later_visit_counts() -> None:
-    """A period may have begun anew since; a visit of which nothing else is known forgets nothing."""
-    renewed = replace(
-        USED, last_visit_at=120.0, budget_began_at=115.0, budget_ends_at=175.0, budget_pages=1, budget_bytes=0
-    )
+def test_of_two_accounts_the_later_period_counts() -> None:
+    """Of one period the larger: a process may tell late what it used, of a host that was visited again since."""
+    renewed = replace(USED, budget_began_at=115.0, budget_ends_at=175.0, budget_pages=1, budget_bytes=0)
     assert merged(USED, renewed) == merged(renewed, USED) == renewed
+    since = replace(USED, last_visit_at=130.0, budget_pages=3)
+    assert merged(USED, since) == merged(since, USED) == replace(USED, last_visit_at=130.0)
     bare = HostState(last_visit_at=130.0)
     assert merged(USED, bare) == merged(bare, USED) == replace(USED, last_visit_at=130.0)
 

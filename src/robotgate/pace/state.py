@@ -121,20 +121,23 @@ def is_served(state: HostState, now: float) -> bool:
 
 
 def merged(one: HostState, other: HostState) -> HostState:
-    """Two states of one host as one: the later of each instant, the larger of each count, what was learned last.
-
-    What was used of a budget is that of the later visit, unless that has none.
-    """
+    """Two states of one host as one: the later of each instant, the larger of each count, what was learned last."""
     values = dict(zip(FIELDS, map(_larger, _VALUES(one), _VALUES(other)), strict=True))
     one_at, other_at = one.last_visit_at or 0.0, other.last_visit_at or 0.0
     if one_at != other_at:
         last, before = (one, other) if one_at > other_at else (other, one)
         values |= {name: getattr(last, name) or getattr(before, name) for name in _LEARNED}
-        spent = _spent_of(last)
-        values |= zip(_SPENT, spent if any(spent) else _spent_of(before), strict=True)
+    periods = sorted((one, other), key=_period)
+    if _period(periods[1]) - _period(periods[0]) > SAME_START:
+        # What was used in the later period of a budget; of one period, the larger counts.
+        values |= zip(_SPENT, _spent_of(periods[1]), strict=True)
     if one.starts and other.starts:
         return _make(**values | {"starts": merged_starts(one.starts, other.starts)})
     return _make(**values)
+
+
+def _period(state: HostState) -> float:
+    return -math.inf if state.budget_began_at is None else state.budget_began_at
 
 
 def merged_starts(one: Starts, other: Starts) -> Starts:
