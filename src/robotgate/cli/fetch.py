@@ -196,17 +196,18 @@ def _header(text: str) -> str:
     return text
 
 
-_budget_option = partial(click.option, metavar="N[/SECONDS]", type=_budget)
 _rate_option = partial(click.option, metavar="N/SECONDS", type=_rate)
 _pace_options = common.all_of(
     common.gate_setting("--delay", help="Seconds between requests to a host, at least."),
     _rate_option("--rate", help="At most N requests to a host in so many seconds, such as 600/3600."),
     _rate_option("--total-rate", help="As --rate, for the requests to all hosts together."),
-    _budget_option(
+    click.option(
         *("--max-pages-per-host", "budget"),
-        help="At most N pages of a host, in all runs with the store, or in so many seconds, such as 1000/86400.",
+        metavar="N[/SECONDS]",
+        type=_budget,
+        help="At most N pages of a host, or N in so many seconds, such as 1000/86400. The store remembers them for"
+        " later runs; robotgate cache forget gives a host as many anew.",
     ),
-    _budget_option(*("--max-pages", "total_budget"), help="As --max-pages-per-host, of all hosts together."),
     click.option("--bytes-per-second", type=float, help="Bytes that are read from a host, on average."),
     click.option(
         "--total-bytes-per-second", type=float, help="As --bytes-per-second, of all hosts together."
@@ -319,10 +320,10 @@ async def fetch(
     """Fetch URLs politely and write one row of JSON for each.
 
     A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
-    down, or asked us to stay away), too_soon (see --max-wait), over_budget (see --max-pages and --max-pages-per-host),
-    invalid or failed. Rows come in the order in which the URLs are done, each written at once. In a file, which is in
-    UTF-8 or has a byte order mark, blank lines and lines that begin with # are skipped. A URL that comes twice is
-    visited once, whatever its fragment. What is learnt of hosts is stored for the next run: see `robotgate cache`.
+    down, or asked us to stay away), too_soon (see --max-wait), over_budget (see --max-pages-per-host), invalid or
+    failed. Rows come in the order in which the URLs are done, each written at once. In a file, which is in UTF-8 or has
+    a byte order mark, blank lines and lines that begin with # are skipped. A URL that comes twice is visited once,
+    whatever its fragment. What is learnt of hosts is stored for the next run: see `robotgate cache`.
 
     --dashboard shows the run as a web page, read-only unless --dashboard-controls is given: see docs/dashboard.md.
 

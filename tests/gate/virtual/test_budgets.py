@@ -19,7 +19,7 @@ from tests.paced import (
     visits,
 )
 
-from robotgate import Budget, BudgetExceededError, Group, HostOverride, RobotGate, TooSoonError
+from robotgate import Budget, BudgetExceededError, Group, HostOverride, MemoryStore, RobotGate, TooSoonError
 from robotgate.events import TurnRefused
 
 
@@ -172,14 +172,17 @@ async def test_budget_can_be_raised_later() -> None:
         assert await fetched(gate, 2) == [2.0, None]
 
 
-async def test_host_with_a_budget_is_not_forgotten() -> None:
+@pytest.mark.parametrize("has_store", [False, True])
+async def test_host_with_a_budget_is_not_forgotten(*, has_store: bool) -> None:
     """Without a store, it stays in memory until its period is over."""
-    async with make_gate(budget=Budget(pages=1, per=HOUR), max_hosts=1) as gate:
+    store = MemoryStore(max_hosts=1) if has_store else None
+    async with make_gate(budget=Budget(pages=1, per=HOUR), max_hosts=1, store=store) as gate:
         await visit(gate)
         await asyncio.sleep(60.0)
         for number in range(20):
             await visit(gate, f"http://{number}.example/")
             await asyncio.sleep(60.0)
+        assert len(gate.hosts()) == (1 if has_store else 21)
         assert await fetched(gate, 1) == [None]
         await asyncio.sleep(2 * HOUR)
         await visit(gate, OTHER)
