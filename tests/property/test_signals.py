@@ -158,7 +158,7 @@ class Visits:
         state = self.origin.host.snapshot()
         for field in fields(state):
             value = getattr(state, field.name)
-            assert value is None or math.isfinite(value), field.name
+            assert value is None or isinstance(value, tuple) or math.isfinite(value), field.name
         assert 0.0 <= state.learned_delay <= MAX_DELAY
         assert 0.0 <= state.limit_delay <= MAX_DELAY
 
