@@ -347,6 +347,13 @@ class Host(HostPlaces, Leased):
             at = now
         return _within_hours(paced, at, ahead=ahead) if self.has_hours and not at_any_hour else at
 
+    def quota_due_at(self, now: float) -> float:
+        """Return the first instant at which one more start keeps its quotas; 0.0 if any instant would.
+
+        Where another process paces the host, it may have to be later, but not earlier.
+        """
+        return 0.0 if self.window is None else self.window.due_at(now)
+
     def shared_due_at(self) -> float:
         """Return when the delay and the server's block let the next request start: what every process knows of it.
 

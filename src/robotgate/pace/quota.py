@@ -14,9 +14,8 @@ waits until some are saved. Whoever has the host next takes all of these to have
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter, deque
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.state import UNKNOWN
@@ -46,7 +45,18 @@ class StartWindow:
     leaks at the rate lets a burst through, and then the rate on top of it.
     """
 
-    __slots__ = ("counted", "is_kept", "may_lose", "rates", "saved", "starts", "told")
+    __slots__ = (
+        "_longest",
+        "_paired",
+        "_pairs",
+        "counted",
+        "is_kept",
+        "may_lose",
+        "rates",
+        "saved",
+        "starts",
+        "told",
+    )
 
     def __init__(self, rates: Sequence[Rate]) -> None:
         self.rates: tuple[Rate, ...] = ()
@@ -62,6 +72,9 @@ class StartWindow:
         """How many of these the store knows."""
         self.told: int = 0
         """How many of these it was told of last; it may not have answered yet."""
+        self._pairs: Starts = ()
+        self._paired: int = 0
+        """How many of these are in pairs."""
         self.change(rates)
 
     def change(self, rates: Sequence[Rate]) -> None:
@@ -71,6 +84,7 @@ class StartWindow:
         self.starts = deque(self.starts, maxlen=most)
         losses = [min(rate.requests, max(LEAST_LOST, rate.requests // LOST_SHARE)) for rate in rates]
         self.may_lose = min(losses, default=self.may_lose)
+        self._longest = max((rate.seconds for rate in rates), default=math.inf)
 
     def count(self, now: float) -> None:
         """Count a start. Of instants that other processes have counted, some may lie a little ahead."""
@@ -95,7 +109,7 @@ class StartWindow:
         """Return the instant from which on no start counts any more."""
         if not self.starts or not self.rates:
             return 0.0
-        return self.starts[-1] + max(rate.seconds for rate in self.rates)
+        return self.starts[-1] + self._longest
 
     # Those that the store does not know.
 
@@ -120,25 +134,36 @@ class StartWindow:
 
     def kept(self) -> Starts:
         """Return the starts that may still count."""
-        starts = list(self.starts)
-        if starts and self.rates:
-            del starts[: bisect_right(starts, starts[-1] - max(rate.seconds for rate in self.rates))]
-        pairs = Counter(starts).items()
-        surplus = len(pairs) - MAX_PAIRS
-        if surplus <= 0:
-            return tuple(pairs)
-        most = math.ceil((self.starts.maxlen or 0) / JOINED)
-        kept: list[tuple[float, int]] = []
-        for at, count in pairs:
-            if surplus > 0 and kept and kept[-1][1] + count <= most:
-                kept[-1] = at, kept[-1][1] + count
-                surplus -= 1
-            else:
-                kept.append((at, count))
-        return tuple(kept)
+        latest = [*islice(reversed(self.starts), self.counted - self._paired)]
+        pairs = [*self._pairs, *Counter(reversed(latest)).items()]
+        most = self.starts.maxlen or 0
+        over_at = self.starts[-1] - self._longest if self.starts else 0.0
+        surplus = sum(count for _, count in pairs) - most
+        first = 0
+        while first < len(pairs) and (pairs[first][0] <= over_at or pairs[first][1] <= surplus):
+            surplus -= pairs[first][1]
+            first += 1
+        self._paired, self._pairs = self.counted, _joined(pairs[first:], math.ceil(most / JOINED))
+        return self._pairs
 
     def restore(self, kept: Starts) -> None:
         """Take on what was kept."""
         most = self.starts.maxlen or 0
-        each = (repeat(at, min(self.may_lose if count == UNKNOWN else count, most)) for at, count in kept)
-        self.starts = deque(chain.from_iterable(each), maxlen=most)
+        self._pairs = tuple(
+            [(at, min(self.may_lose if count == UNKNOWN else count, most)) for at, count in kept]
+        )
+        self._paired = self.counted
+        self.starts = deque(chain.from_iterable(repeat(at, count) for at, count in self._pairs), maxlen=most)
+
+
+def _joined(pairs: list[tuple[float, int]], most: int) -> Starts:
+    """Join the oldest neighbours, of at most so many starts, until there are few pairs."""
+    surplus = len(pairs) - MAX_PAIRS
+    joined: list[tuple[float, int]] = []
+    for at, count in pairs:
+        if surplus > 0 and joined and joined[-1][1] + count <= most:
+            joined[-1] = at, joined[-1][1] + count
+            surplus -= 1
+        else:
+            joined.append((at, count))
+    return tuple(joined)

@@ -394,7 +394,7 @@ class Scheduler:
         turn.holder = task
         owned = host.may_pace()
         if turn.deadline_at < math.inf:
-            if owned and (error := self._lateness(turn, now)) is not None:
+            if (error := self._lateness(turn, now)) is not None:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._set_alarm((refused_at, True, turn.arrival, turn), now)
@@ -406,9 +406,13 @@ class Scheduler:
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
         paced = turn.paced
-        start_at = paced.host.start_behind(turn, now)
-        for scope in paced.scopes:
-            start_at = max(start_at, scope.start_behind(turn, now))
+        if paced.host.may_pace():
+            start_at = paced.host.start_behind(turn, now)
+            for scope in paced.scopes:
+                start_at = max(start_at, scope.start_behind(turn, now))
+        else:
+            # All else may be different by now.
+            start_at = paced.host.quota_due_at(now)
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return TooSoonError(paced.host.key, start_at - now) if is_late else None
@@ -452,7 +456,7 @@ class Scheduler:
                 self._hand_on_if_wanted(host)
             if not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
-                    due_at = 0.0 if host.window is None else host.window.due_at(now)
+                    due_at = host.quota_due_at(now)
                     if due_at - now > CLOCK_GRAIN:
                         self._wake_at(host, due_at, now)
                     else:

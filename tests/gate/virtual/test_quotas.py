@@ -5,9 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.paced import HOUR, PAGE, ROBOTS, SITE, gate_that_knows, make_gate, now, scripted, visit, visits
+from tests.paced import (
+    HOUR,
+    PAGE,
+    ROBOTS,
+    SITE,
+    gate_that_knows,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    visit,
+    visits,
+)
 
-from robotgate import HostOverride, Rate
+from robotgate import HostOverride, MemoryStore, Rate, TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +71,28 @@ async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[
         await asyncio.sleep(HOUR - 1)
         await asyncio.sleep(60.0)
         assert pending_timers() == 0
+
+
+async def test_gates_on_one_store_have_one_quota() -> None:
+    """Also one that comes later, as after a restart; none waits for what it knows to be beyond its patience."""
+    store = MemoryStore()
+    async with (
+        gate_that_knows(SITE, store=store, rate=(50, HOUR)) as one,
+        gate_that_knows(SITE, store=store, rate=(50, HOUR)) as two,
+    ):
+        starts = await asyncio.gather(visits(one, 30), visits(two, 10))
+        assert sorted([*starts[0], *starts[1]]) == [float(number) for number in range(40)]
+    async with (
+        gate_that_knows(SITE, store=store, rate=(50, HOUR)) as one,
+        gate_that_knows(SITE, store=store, rate=(50, HOUR)) as two,
+    ):
+        starts = await asyncio.gather(visits(one, 5), visits(two, 5))
+        assert sorted([*starts[0], *starts[1]]) == [float(number) for number in range(40, 50)]
+        for gate in (one, two, one, two):
+            _, at = await refusal(visit(gate, max_wait=10.0), TooSoonError)
+            assert at == 49.0
+        # Of 50, the first four count as the fourth.
+        assert await visits(one, 4) == [HOUR + 3.0, HOUR + 4.0, HOUR + 5.0, HOUR + 6.0]
 
 
 async def test_rates_of_several_origins_of_one_lane() -> None:
