@@ -153,13 +153,15 @@ def test_quota_is_kept_by_processes_that_hand_a_host_on_and_die(
         window.is_kept = True
         window.count(now)
         if chance.random() < (0.03 if may_die else 0.2):
-            # On its way through the clocks of others an instant may become later.
+            # On its way through the clocks of others an instant may become later by more than that takes.
             known = moved(HostState(last_visit_at=now, starts=window.kept()), 0.002 * may_die)
+            now += 0.0019 * may_die
             window = StartWindow([rate])
             window.restore(known.starts)
             assert window.kept() == known.starts
         elif may_die and chance.random() < 0.03:
-            now += 0.001
+            # It takes others longer than that to notice.
+            now += 0.01
             known = merged(known, visited(now))
             window = StartWindow([rate])
             window.restore(known.starts)
