@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import ClientError, ClientSession, TCPConnector
 from tests.gate.servers import EverywhereHere
 
-from robotgate import Group, RobotGate, SQLiteStore
+from robotgate import Budget, Group, RobotGate, SQLiteStore
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Order:
     delay: float
     rate: tuple[int, float] | None = None
     """Its quota at each host, as the gate takes it."""
+    budget: int | None = None
+    """Its pages at each host."""
     groups: int = 0
     """Into how many groups the hosts fall, by their names."""
     group_delay: float = 0.0
@@ -101,6 +103,7 @@ async def _crawl(order: Order, pipe: Connection) -> None:
             store=store,
             delay=order.delay,
             rate=order.rate,
+            budget=None if order.budget is None else Budget(pages=order.budget),
             groups={
                 host: Group(group_of(host, order.groups), delay=order.group_delay) for host in order.hosts
             }

@@ -7,7 +7,7 @@ the fields of a `Spender`, so that stores keep it as a host's state.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from robotgate.errors import BudgetExceededError
 from robotgate.options import Budget
@@ -15,6 +15,10 @@ from robotgate.pace.state import CLOCK_GRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+SAVED_PAGES: Final = 10
+"""Pages of a budget after which a store is told at once: a crash forgets as many, and the few that begin meanwhile."""
 
 
 class Spender(Protocol):

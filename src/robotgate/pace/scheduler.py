@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
-from robotgate.pace.budget import count_bytes, count_page, ends_at, exceeded, is_spent
+from robotgate.pace.budget import SAVED_PAGES, count_bytes, count_page, ends_at, exceeded, is_spent
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scope import Scope, holds_back, keep
@@ -280,7 +280,9 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.work.has_store:
             self.work.note_change(host)
-            if host.window is not None and host.window.is_urgent():
+            if (host.window is not None and host.window.is_urgent()) or (
+                host.budget is not None and not host.budget_pages % SAVED_PAGES
+            ):
                 self.work.is_urgent.set()
         for scope in turn.scopes:
             scope.begin(now)
@@ -289,6 +291,8 @@ class Scheduler:
                 self._refuse_if_spent(scope, now)
             if scope.is_kept:
                 self.work.note_change(scope)
+                if scope.budget is not None and not scope.budget_pages % SAVED_PAGES:
+                    self.work.is_urgent.set()
 
     def check_budget(self, paced: PacedOrigin, now: float) -> None:
         """Check that a page of an origin may be requested.
