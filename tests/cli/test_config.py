@@ -121,6 +121,11 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
             "overrides.host.open-hours: zone='Mars/X': there is no",
         ),
         ("[overrides]\ndelay = 1", "overrides.delay: give a table"),
+        ("[groups.host]\ndelay = 1", "groups.host: give a name"),
+        (
+            "[groups.host]\nname = 'a'\ndelay = -1",
+            "groups.host.Group('a'): delay = -1.0: give a finite number",
+        ),
         ("[overrides.host]\ndely = 1", "overrides.host.dely: there is no such option"),
         ("[overrides.host]\ndelay = 'x'", "overrides.host.delay: 'x' is not a valid float"),
         ("[overrides.host]\ndelay = -1", "overrides.host.delay = -1.0: give a finite number"),
@@ -155,6 +160,24 @@ def test_a_host_has_options_of_its_own(site: LocalSite, tmp_path: Path) -> None:
     }
     assert [row["answer"] for row in checked.rows] == ["allowed", "disallowed"]
     assert tomllib.loads(printed.out)["overrides"] == tomllib.loads(own)["overrides"]
+
+
+def test_hosts_of_a_group_share_a_pace(site: LocalSite, tmp_path: Path) -> None:
+    """By pattern, and by any name of an option of the gate; they are shown, too."""
+    file = tmp_path / "crawl.toml"
+    own = '[groups."*"]\nname = "all"\nrate = "20/3600"\nmax-pages = "1/60"\n'
+    more = 'pace-key = "origin"\ndialect = "classic"\nrecheck = "600s"\naddress-delay = 0.1\n'
+    more += 'address-exempt = ["10.0.0.0/8"]\n'
+    file.write_text(LOCAL + more + own)
+    other = f"{site.base.replace('127.0.0.1', 'localhost')}/a"
+
+    fetched = run("--config", str(file), "fetch", "-q", f"{site.base}/a", other)
+    printed = run("--config", str(file), "--show-config", "fetch", other)
+
+    assert sorted(str(row["outcome"]) for row in fetched.rows) == ["fetched", "over_budget"]
+    shown = tomllib.loads(printed.out)
+    assert shown["groups"] == tomllib.loads(own)["groups"]
+    assert {name: shown["fetch"][name] for name in tomllib.loads(more)} == tomllib.loads(more)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

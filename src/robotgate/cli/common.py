@@ -16,7 +16,17 @@ import click
 from click.core import ParameterSource
 from platformdirs import user_cache_path
 
-from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
+from robotgate import (
+    Dialect,
+    MemoryStore,
+    Origin,
+    PaceKey,
+    RobotGate,
+    SQLiteStore,
+    StatusPolicy,
+    WhenLost,
+    __version__,
+)
 from robotgate.cli import config
 from robotgate.cli.output import in_plain_words, logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
@@ -29,6 +39,7 @@ from robotgate.statements import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from enum import Enum
 
     from robotgate.client.robots import Fetcher
     from robotgate.identity import Signer
@@ -139,6 +150,11 @@ def gate_setting(name: str, *, help: str) -> Callable[[Callable[P, R]], Callable
     """An option of the gate, with the gate's own default."""
     option = GATE_OPTIONS[name.partition("/")[0].strip("-").replace("-", "_")]
     return setting(name, default=option.default, help=help)
+
+
+def names_of(kind: type[Enum]) -> list[str]:
+    """Return the names of an enumeration as choices of an option."""
+    return [each.name.lower().replace("_", "-") for each in kind]
 
 
 def all_of(
@@ -307,7 +323,11 @@ async def opened_gate(
     ) as session:
         fetcher = None if recorder is None else recorder.recorded(AiohttpFetcher(session))
         options = {name: value for name, value in params.items() if name in _OF_GATE}
-        options["overrides"] = config.overrides_of(click.get_current_context())
+        hosts = config.hosts_of(click.get_current_context())
+        options["overrides"], options["groups"] = hosts.overrides, hosts.groups
+        for name, kind in (("pace_key", PaceKey), ("dialect", Dialect)):
+            if name in options:
+                options[name] = kind[options[name].upper().replace("-", "_")]
         gate = make_gate(**options, signer=signer, session=session, store=store, fetcher=fetcher)
         # Wrong options have been reported: the store is opened, and its file made, only now.
         async with store, gate:

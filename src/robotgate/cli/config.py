@@ -1,7 +1,8 @@
 """The file of ``--config``: options in TOML, by their names on the command line.
 
 What stands at its top are options of ``robotgate fetch``, which hold for every other command that has the same ones. A
-table has the options of the command that it is named after; tables of ``overrides``, those of single hosts.
+table has the options of the command that it is named after; tables of ``overrides``, those of single hosts; tables of
+``groups``, the groups of hosts.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import json
 import math
 import tomllib
+from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from robotgate import Budget, HostOverride, OptionError
+from robotgate import Budget, Group, HostOverride, OptionError, Recheck
 from robotgate.cli.output import printable
 from robotgate.options import HOST_OPTIONS
 from robotgate.stores.base import without_secrets
@@ -25,12 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+T = TypeVar("T")
+
 _WITH_CREDENTIALS: Final = ("proxy", "store_path")
 _SECRET: Final = ("dashboard_token", "page_headers")
 _OVERRIDES: Final = "overrides"
 """The table of tables for single hosts."""
+_GROUPS: Final = "groups"
+"""That of tables for groups of hosts."""
 _make_override: Final[Callable[..., HostOverride]] = HostOverride
-"""It checks the types of its options itself."""
+_make_group: Final[Callable[..., Group]] = Group
+"""They check the types of their options themselves."""
 _WIDTH: Final = 38
 """Columns in front of the comments."""
 _PLACES: Final = {
@@ -53,8 +61,11 @@ def configure(ctx: click.Context, path: Path) -> None:
         _read(ctx, of_fetch, shared, "")
         given = {(name, of_fetch[name].name or ""): value for name, value in shared.items()}
         tables = {name: value for name, value in values.items() if name not in shared}
-        hosts, of_hosts = _of_a_host(of_fetch), tables.pop(_OVERRIDES, {})
-        ctx.obj = {pattern: _override(ctx, hosts, pattern, table) for pattern, table in of_hosts.items()}
+        made = partial(_made, ctx)
+        ctx.obj = Hosts(
+            made(_OVERRIDES, _of_a_host(of_fetch), tables.pop(_OVERRIDES, {}), _make_override),
+            made(_GROUPS, _of_a_group(of_fetch), tables.pop(_GROUPS, {}), _make_group),
+        )
         ctx.default_map = _of_group(ctx, ctx.command, tables, given, "")
     except (OSError, ValueError, click.UsageError) as error:
         raise click.UsageError(f"{path}: {error}", ctx) from error
@@ -78,15 +89,28 @@ def show(ctx: click.Context) -> None:
         option.name: name
         for name, option in _of_a_host(_options(_commands(root.command, root)["fetch"])).items()
     }
-    for pattern, override in overrides_of(ctx).items():
+    for pattern, override in hosts_of(ctx).overrides.items():
         click.echo(printable(f"[{_OVERRIDES}.{json.dumps(pattern, ensure_ascii=False)}]"))
         for key, value in override.given.items():
             _print(names[key], value, key, root.params["config"])
+    for pattern, group in hosts_of(ctx).groups.items():
+        click.echo(printable(f"[{_GROUPS}.{json.dumps(pattern, ensure_ascii=False)}]"))
+        for name, key in _GROUP_OPTIONS.items():
+            if (value := getattr(group, key)) not in (None, 0.0):
+                _print(name, value, key, root.params["config"])
 
 
-def overrides_of(ctx: click.Context) -> Mapping[str, HostOverride]:
-    """Return what the file says of single hosts, by pattern."""
-    return ctx.find_root().obj or {}
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What a file says of hosts, by pattern."""
+
+    overrides: Mapping[str, HostOverride] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+
+
+def hosts_of(ctx: click.Context) -> Hosts:
+    """Return what the file says of hosts."""
+    return ctx.find_root().obj or Hosts()
 
 
 def _print(name: str, value: object, key: str, place: object) -> None:
@@ -101,25 +125,55 @@ def _of_a_host(of_fetch: Mapping[str, click.Option]) -> dict[str, click.Option]:
     }
 
 
-def _override(
-    ctx: click.Context, options: Mapping[str, click.Option], pattern: str, table: object
-) -> HostOverride:
-    """Return the options of the hosts of a pattern.
+_GROUP_OPTIONS: Final = {
+    "name": "name",
+    "delay": "delay",
+    "concurrency": "concurrency",
+    "rate": "rate",
+    "max-pages": "budget",
+}
+"""The options of a group in a file, and in the code."""
+
+
+def _of_a_group(of_fetch: Mapping[str, click.Option]) -> dict[str, click.Option]:
+    """Return the options of a group by name: of most, ``fetch`` has the like."""
+    likes = {"max-pages": "max-pages-per-host"}
+    return {
+        name: click.Option(
+            [f"--{name}", key], type=of_fetch[likes.get(name, name)].type if name != "name" else str
+        )
+        for name, key in _GROUP_OPTIONS.items()
+    }
+
+
+def _made(
+    ctx: click.Context,
+    kind: str,
+    options: Mapping[str, click.Option],
+    tables: Mapping[str, object],
+    make: Callable[..., T],
+) -> dict[str, T]:
+    """Return what is made of the options of each pattern.
 
     Raises:
         click.UsageError: as `_read`.
     """
-    where = f"{_OVERRIDES}.{pattern}"
-    if not isinstance(table, dict):
-        raise click.UsageError(f"{where}: give a table, for a host or a pattern")
-    given = _read(ctx, options, table, f"{where}.")
-    # Read as the command line is.
-    host = click.Command(where, params=list(options.values()), add_help_option=False)
-    values = host.make_context(where, [], default_map=given).params
-    try:
-        return _make_override(**{name: values[name] for name in given})
-    except OptionError as error:
-        raise click.UsageError(f"{where}.{str(error).replace('=', ' = ', 1)}") from error
+    made: dict[str, T] = {}
+    for pattern, table in tables.items():
+        where = f"{kind}.{pattern}"
+        if not isinstance(table, dict):
+            raise click.UsageError(f"{where}: give a table, for a host or a pattern")
+        given = _read(ctx, options, table, f"{where}.")
+        if "name" in options and "name" not in given:
+            raise click.UsageError(f"{where}: give a name")
+        # Read as the command line is.
+        host = click.Command(where, params=list(options.values()), add_help_option=False)
+        values = host.make_context(where, [], default_map=given).params
+        try:
+            made[pattern] = make(**{name: values[name] for name in given})
+        except OptionError as error:
+            raise click.UsageError(f"{where}.{str(error).replace('=', ' = ', 1)}") from error
+    return made
 
 
 def _commands(command: click.Command, ctx: click.Context) -> dict[str, click.Command]:
@@ -198,7 +252,7 @@ def _read(
     return found
 
 
-def _toml(name: str, value: object) -> str:
+def _toml(name: str, value: object) -> str:  # noqa: C901  # A case for each kind.
     """Return the value of an option as TOML, without credentials."""
     match value:
         case float() if math.isinf(value):
@@ -213,6 +267,8 @@ def _toml(name: str, value: object) -> str:
             return f"[{', '.join(_toml(name, each) for each in value)}]"
         case Budget(pages=pages, per=per):
             return f'"{pages}/{per:g}"' if per is not None else f"{pages}"
+        case Recheck(visits=visits, age=age):
+            return f'"{visits}"' if age is None else f'"{age:g}s"'
         case Enum():
             return _toml(name, value.value)
     text = str(value)

@@ -18,7 +18,17 @@ import aiohttp
 import click
 from multidict import CIMultiDict
 
-from robotgate import Budget, OpenHours, Origin, RobotGate, __version__, errors
+from robotgate import (
+    Budget,
+    Dialect,
+    OpenHours,
+    Origin,
+    PaceKey,
+    Recheck,
+    RobotGate,
+    __version__,
+    errors,
+)
 from robotgate.cli import check, common, config, files, lists, output, signing
 from robotgate.cli.progress import Progress
 from robotgate.cli.rows import Earlier, Outcome, Row, fetched, is_failed, is_passing, refused
@@ -186,6 +196,14 @@ def _hours(text: str) -> OpenHours:
         raise click.BadParameter(str(error)) from error
 
 
+def _recheck(text: str) -> Recheck:
+    """Read ``1000``, so many visits, or ``600s``, so many seconds."""
+    found = re.fullmatch(r"([0-9]{1,9})(s?)", text)
+    if found is None or not int(found[1]):
+        raise click.BadParameter("give requests, such as 1000, or seconds, such as 600s")
+    return Recheck(age=int(found[1])) if found[2] else Recheck(visits=int(found[1]))
+
+
 def _header(text: str) -> str:
     """Check ``Accept-Language: de``."""
     name, colon, value = text.partition(":")
@@ -207,6 +225,12 @@ _pace_options = common.all_of(
         type=_budget,
         help="At most N pages of a host, or N in so many seconds, such as 1000/86400. The store remembers them for"
         " later runs; robotgate cache forget gives a host as many anew.",
+    ),
+    click.option(
+        *("--max-pages-per-origin", "origin_budget"),
+        metavar="N[/SECONDS]",
+        type=_budget,
+        help="As --max-pages-per-host, of each scheme, host and port.",
     ),
     click.option("--bytes-per-second", type=float, help="Bytes that are read from a host, on average."),
     click.option(
@@ -231,6 +255,36 @@ _pace_options = common.all_of(
         metavar="HOURS",
         type=_hours,
         help="Visit hosts only in these hours, such as 'Mo-Fr 22:00-06:00, Sa-Su Europe/Berlin'; UTC without a zone.",
+    ),
+    click.option(
+        *("--pace-key", "pace_key"),
+        type=click.Choice(common.names_of(PaceKey)),
+        default="host",
+        show_default=True,
+        help="What is paced together.",
+    ),
+    common.gate_setting(
+        "--address-delay", help="Seconds between requests to one server's address, at least."
+    ),
+    click.option("--address-concurrency", type=int, help="Requests to one address at once, at most."),
+    click.option(
+        "--address-exempt",
+        metavar="NETWORK",
+        multiple=True,
+        help="Do not pace the addresses of this network, such as 203.0.113.0/24. May be repeated.",
+    ),
+    click.option(
+        "--dialect",
+        type=click.Choice(common.names_of(Dialect)),
+        default="rfc9309",
+        show_default=True,
+        help="The standard by which robots.txt is read.",
+    ),
+    click.option(
+        "--recheck",
+        metavar="N|SECONDS",
+        type=_recheck,
+        help="Request robots.txt again after so many requests to a host, as 1000, or so many seconds, as 600s.",
     ),
     common.gate_setting("--max-hosts", help="Hosts that are kept in memory."),
     common.gate_setting("--max-bytes", help="The longest body to read."),
@@ -356,7 +410,7 @@ async def fetch(
         warc = files.WarcFile(files.free_path(warc_path) if resume else warc_path, f"robotgate/{__version__}")
         # The file has bodies as the server sends them, so they are asked for without a Content-Encoding.
         headers["Accept-Encoding"] = "identity"
-    overrides = config.overrides_of(click.get_current_context()).values()
+    overrides = config.hosts_of(click.get_current_context()).overrides.values()
     of_hosts = [each.given.get("concurrency_per_host", 1) for each in overrides]
     crawl = Crawl(
         earlier=earlier,
