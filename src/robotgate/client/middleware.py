@@ -242,8 +242,10 @@ def _note_error(
 ) -> bool:
     """Report what came instead of an answer; return whether the request may wait for another turn."""
     if attempt is not None and attempt.has_expired:
-        # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent.
-        turn.report(error=ConnectionTimeoutError() if request.response is None else TimeoutError())
+        # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent; mypy takes it for
+        # None, or not, by the order in which it reads aiohttp's modules.
+        response: object = request.response
+        turn.report(error=ConnectionTimeoutError() if response is None else TimeoutError())
         return False
     is_unsent = turn.note_error(error)
     # A certificate does not change within seconds.
