@@ -43,6 +43,15 @@ def test_names_are_those_of_the_code(name: str) -> None:
             assert hasattr(robotgate, code) or hasattr(builtins, code), code
 
 
+def test_picture_of_what_a_request_waits_for_names_options_and_errors() -> None:
+    """docs/pace.md has it."""
+    (picture,) = re.findall(r"```text\n(.*?)```", (DOCS / "pace.md").read_text(encoding="utf-8"), re.DOTALL)
+    names = re.findall(r"[a-z]+_[a-z_]+|[A-Z]\w+Error", picture)
+    options = {*inspect.signature(RobotGate).parameters, *inspect.signature(HostOverride).parameters}
+    assert len(names) > 10
+    assert [name for name in names if name not in options and not hasattr(robotgate, name)] == []
+
+
 def test_modules_on_the_page_about_the_design_exist() -> None:
     """docs/design.md names packages and modules of the code, in its pictures too."""
     places = set(PLACE.findall((DOCS / "design.md").read_text(encoding="utf-8")))
