@@ -45,7 +45,9 @@ def test_names_are_those_of_the_code(name: str) -> None:
 
 def test_picture_of_what_a_request_waits_for_names_options_and_errors() -> None:
     """docs/pace.md has it, for light pages and for dark ones: its colours differ, and nothing else."""
-    light, dark = ((DOCS / f"plots/waits-{theme}.svg").read_text(encoding="utf-8") for theme in ("light", "dark"))
+    light, dark = (
+        (DOCS / f"plots/waits-{theme}.svg").read_text(encoding="utf-8") for theme in ("light", "dark")
+    )
     assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark)
     names = re.findall(r"[a-z]+_[a-z_]+|[A-Z]\w+Error", light)
     options = {*inspect.signature(RobotGate).parameters, *inspect.signature(HostOverride).parameters}
