@@ -278,6 +278,8 @@ class Group:
     """A quota, as the option `rate`."""
     budget: Budget | None = field(default=None, kw_only=True)
     """What may be fetched of the group, as the option `budget`."""
+    bytes_per_second: float | None = field(default=None, kw_only=True)
+    """Bytes that are read of the group, as the option `bytes_per_second`."""
 
     def __post_init__(self) -> None:
         name: object = self.name
@@ -288,6 +290,7 @@ class Group:
         unless_none(check_count, f"{where}concurrency", self.concurrency)
         check_rate(f"{where}rate", self.rate)
         check_budget(f"{where}budget", self.budget)
+        check_speed(f"{where}bytes_per_second", self.bytes_per_second)
 
 
 GroupPolicy: TypeAlias = Mapping[str, Group] | Callable[[str], Group | None]

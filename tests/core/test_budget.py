@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate import Budget, OptionError
+from robotgate import Budget, Group, OptionError
 from robotgate.pace.budget import count_bytes, count_page, is_spent
 from robotgate.pace.scope import Scope
 from robotgate.pace.state import HostState, merged, moved
@@ -37,6 +37,14 @@ def test_budget_limits_something() -> None:
     with pytest.raises(OptionError, match="pages or bytes"):
         Budget(per=60)
     assert str(Budget(pages=1, bytes=2000, per=60)) == "1 page and 2000 bytes in 60 s"
+
+
+@pytest.mark.parametrize("limits", [{"budget": 5}, {"bytes_per_second": 0}])
+def test_group_names_what_makes_no_sense(limits: dict[str, int]) -> None:
+    """With its own name."""
+    make: Callable[..., Group] = Group
+    with pytest.raises(OptionError, match=rf"^Group\('shops'\): {next(iter(limits))}="):
+        make("shops", **limits)
 
 
 @given(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.client.addresses import DNS_TTL, AddressBook, AddressScopes
 from robotgate.client.proxy import proxy_of
-from robotgate.options import group_function, limits
+from robotgate.options import Group, group_function, limits
 from robotgate.pace.scope import TOTAL, UNLIMITED, Scope
 from robotgate.sites.site import Site
 
@@ -78,16 +78,18 @@ class ScopeBook:
         self._scheduler = scheduler
         self._first_lease = first_lease
         self._group = group_function(limits.groups) if limits.groups else None
-        self._address_delay = limits.address_delay
-        self._address_slots = _slots(limits.address_concurrency, limits.address_delay)
-        self.has_addresses: bool = self._address_slots < UNLIMITED
+        self._of_address = Group(
+            "address", delay=limits.address_delay, concurrency=limits.address_concurrency
+        )
+        self.has_addresses: bool = _slots(self._of_address) < UNLIMITED
         """Whether addresses are paced."""
         self._total = limits.total(has_store=scheduler.work.has_store)
         if self._total is not None:
             scheduler.scopes[TOTAL] = self._total
-        self._origin_budget = limits.origin_budget
-        has_others = self._total is not None or self._origin_budget is not None
-        self.is_used: bool = self.has_addresses or self._group is not None or has_others
+        budget = limits.origin_budget
+        self._of_origin = None if budget is None else Group("origin", budget=budget)
+        others = self._group, self._total, self._of_origin
+        self.is_used: bool = self.has_addresses or any(each is not None for each in others)
         """Whether any origin has a scope."""
         self._names = AddressScopes(limits.address_exempt)
         self.book: AddressBook | None = None
@@ -119,35 +121,27 @@ class ScopeBook:
         scopes = () if self._total is None else (self._total,)
         group = None if self._group is None else self._group(origin)
         if group is not None:
-            slots = _slots(group.concurrency, group.delay)
-            of_group = self._scope(f"group|{group.name}", slots, group.delay, group.rate, group.budget)
-            scopes = (*scopes, of_group)
-        if self._origin_budget is not None:
-            scopes = (*scopes, self._scope(f"origin|{origin}", UNLIMITED, budget=self._origin_budget))
+            scopes = (*scopes, self._scope(f"group|{group.name}", group))
+        if self._of_origin is not None:
+            scopes = (*scopes, self._scope(f"origin|{origin}", self._of_origin))
         return scopes
 
-    def _scope(
-        self,
-        key: str,
-        slots: int,
-        delay: float = 0.0,
-        rate: tuple[int, float] | None = None,
-        budget: Budget | None = None,
-    ) -> Scope:
+    def _scope(self, key: str, limited: Group) -> Scope:
+        """Return the scope of a key, with the limits of a group of its own where it is new."""
         scopes = self._scheduler.scopes
         scope = scopes.get(key)
         if scope is None:
             if len(scopes) >= self._most:
                 self._drop_unused()
-            lease, has_store = self._first_lease, self._scheduler.work.has_store
             scope = scopes[key] = Scope(
                 key,
-                slots=slots,
-                delay=delay,
-                rates=limits([rate]),
-                budget=budget,
-                is_kept=has_store,
-                lease=lease,
+                slots=_slots(limited),
+                delay=limited.delay,
+                rates=limits([limited.rate]),
+                budget=limited.budget,
+                bytes_per_second=limited.bytes_per_second or math.inf,
+                is_kept=self._scheduler.work.has_store,
+                lease=self._first_lease,
             )
         return scope
 
@@ -183,7 +177,7 @@ class ScopeBook:
         self._scheduler.place(paced, (*self._known(origin), *scopes), until_at)
 
     def _address(self, name: str) -> Scope:
-        return self._scope(name, self._address_slots, self._address_delay)
+        return self._scope(name, self._of_address)
 
     def note_route(self, site: Site, route: Route | None) -> None:
         """Take in what the requests to a site go through."""
@@ -212,7 +206,7 @@ class ScopeBook:
         task.add_done_callback(self._tasks.discard)
 
 
-def _slots(concurrency: int | None, delay: float) -> int:
-    if concurrency is not None:
-        return concurrency
-    return 1 if delay else UNLIMITED
+def _slots(limited: Group) -> int:
+    if limited.concurrency is not None:
+        return limited.concurrency
+    return 1 if limited.delay else UNLIMITED

@@ -23,6 +23,8 @@ class NotOwned:
 
 
 NOT_OWNED: Final = NotOwned()
+MOST_TURNS: Final = 16
+"""Turns after which a process hands on what another wants, of whatever has more slots: it may never be idle."""
 
 
 class Leased:
@@ -45,5 +47,5 @@ class Leased:
         """Return whether this process may pace it now."""
         if self.lease is None:
             return True
-        is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
+        is_done = self.is_wanted and self.visits - self.owned_visits >= min(self.slots, MOST_TURNS)
         return not is_done and self.lease.is_valid()

@@ -144,6 +144,29 @@ async def test_budget_of_a_group() -> None:
         assert gate.host("http://c.shops.example/").beyond_budget_of == "the group shops"
 
 
+async def test_group_without_limits_at_once_is_handed_on() -> None:
+    """To a gate that wants it, although the other one always has requests to it under way."""
+    options = GateOptions(groups={"*": Group("all", budget=Budget(pages=999))}, store=MemoryStore())
+    async with make_gate(**options) as busy, make_gate(**options) as other:
+
+        async def crawl(number: int) -> None:
+            for _ in range(20):
+                await visit(busy, f"http://{number}.example/", takes=1.0 + 0.037 * number)
+
+        crawls = [asyncio.create_task(crawl(number)) for number in range(10)]
+        await asyncio.sleep(5.0)
+        assert await visit(other) < 10.0
+        await asyncio.gather(*crawls)
+        assert busy.stats().visits - busy.stats().robots_requests == 200
+
+
+async def test_bandwidth_of_a_group() -> None:
+    """What is read of one of its hosts moves the requests to the others."""
+    async with make_gate(groups={"*": Group("all", bytes_per_second=100.0)}) as gate:
+        assert await fetched(gate, 1, size=1000) == [1.0]
+        assert await visit(gate, OTHER) == 12.0
+
+
 async def test_budget_of_each_origin() -> None:
     """The two of a host have one each, beside that of the host."""
     async with make_gate(origin_budget=Budget(pages=2), budget=Budget(pages=3)) as gate:
