@@ -165,7 +165,7 @@ def test_a_host_has_options_of_its_own(site: LocalSite, tmp_path: Path) -> None:
 def test_hosts_of_a_group_share_a_pace(site: LocalSite, tmp_path: Path) -> None:
     """By pattern, and by any name of an option of the gate; they are shown, too."""
     file = tmp_path / "crawl.toml"
-    own = '[groups."*"]\nname = "all"\nrate = "20/3600"\nmax-pages = "1/60"\n'
+    own = '[groups."*"]\nname = "all"\nrate = "20/3600"\nmax-pages = "1/60"\nbytes-per-second = 50000.0\n'
     more = 'pace-key = "origin"\ndialect = "classic"\nrecheck = "600s"\naddress-delay = 0.1\n'
     more += 'address-exempt = ["10.0.0.0/8"]\n'
     file.write_text(LOCAL + more + own)

@@ -131,6 +131,7 @@ _GROUP_OPTIONS: Final = {
     "concurrency": "concurrency",
     "rate": "rate",
     "max-pages": "budget",
+    "bytes-per-second": "bytes_per_second",
 }
 """The options of a group in a file, and in the code."""
 
