@@ -165,7 +165,7 @@ class Scope(Permits, Leased):
         """Return when a turn would start if those in the line before it went as fast as they may."""
         at = max(now, self.last_visit_at + self.delay, self.next_allowed_at)
         if self.window is not None:
-            at = max(at, self.window.due_at(now, reserved=self.granted))
+            at = max(at, self.window.due_at(now))
         if len(self.held) >= self.slots:
             at = max(at, now + self.delay)
         if not self.delay:
