@@ -479,6 +479,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         law, at = visitor.law, self.soonest_at(visitor)
         if law.granted or (law.slots == 1 and law.open):
             at = max(at, self.now + law.delay)
+        if self.total is not None:
+            at = max(at, quota_due_at(self.starts, self.total))
         at = within(visitor.paced, at, ahead=visitor.turn.ahead)
         return at + law.delay * sum(other.rank < visitor.rank for other in law.waiting)
 

@@ -34,6 +34,8 @@ so `MAX_PAIRS` are enough for the whole quota."""
 LEAST_LOST: Final = 10
 LOST_SHARE: Final = 20
 """The part of a quota, one of so many, that a crash may lose, where that is more than `LEAST_LOST`."""
+URGENT: Final = 0.75
+"""The share of what a crash may lose at which the store is told at once."""
 SAVING: Final = 0.05
 """Seconds that a save is taken to last, where a start waits for it."""
 
@@ -118,8 +120,8 @@ class StartWindow:
         return self.is_kept and bool(self.rates) and self.counted - self.saved + reserved >= self.may_lose
 
     def is_urgent(self) -> bool:
-        """Return whether to save soon, so that no start has to wait for that."""
-        return bool(self.rates) and 2 * (self.counted - self.told) >= self.may_lose
+        """Return whether to save at once, so that no start has to wait for that."""
+        return bool(self.rates) and self.counted - self.told >= URGENT * self.may_lose
 
     def tell(self) -> int:
         """Return how many were counted, of which the store is told now; `note_saved` takes this when it knows them."""
