@@ -78,6 +78,8 @@ class Visit:
     body: bytes
     peer: object
     """The other end of its connection."""
+    address: str
+    """That was connected to."""
     began_at: float
     ended_at: float | None = None
     """When the last octet of the answer was handed to the network, or no more would be; None until then."""
@@ -118,6 +120,12 @@ class Web:
         for tls in (None, context):
             await web.TCPSite(self._runner, LOOPBACK, 0, backlog=1024, ssl_context=tls).start()
         self.port, self.tls_port = (int(address[1]) for address in self._runner.addresses)
+
+    async def listen(self, *addresses: str) -> None:
+        """Listen at further addresses, without TLS."""
+        assert self._runner is not None
+        for address in addresses:
+            await web.TCPSite(self._runner, address, self.port, backlog=1024).start()
 
     async def close(self) -> None:
         """Stop listening; what is being answered is broken off."""
@@ -184,6 +192,10 @@ class Web:
         (found,) = (visit for visit in self.visits if visit.url == url)
         return found
 
+    def of_address(self, address: str) -> list[Visit]:
+        """The requests that came to an address, in the order of their arrival."""
+        return [visit for visit in self.visits if visit.address == address]
+
     def gaps(self, host: str) -> list[float]:
         """Seconds from the end of each answer of a host, on whatever port, to its next request."""
         visits = [visit for visit in self.visits if visit.host == host]
@@ -218,6 +230,7 @@ class Web:
             headers=request.headers,
             body=b"",
             peer=None if request.transport is None else request.transport.get_extra_info("peername"),
+            address="" if request.transport is None else request.transport.get_extra_info("sockname")[0],
             began_at=time.monotonic(),
         )
         self.visits.append(visit)

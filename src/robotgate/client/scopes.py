@@ -1,7 +1,7 @@
 """Which scopes an origin's requests need a place in: the gate's total, its group, one for the origin's budget, and its
 server's addresses.
 
-All but the addresses are known at once. Those are looked up when a turn needs them: `StoreWork.locate` asks, `_locate`
+All but the addresses are known at once. Those are looked up when a turn needs them: `StoreWork.locate` asks, `locate`
 looks up, and `Scheduler.place` grants the turns. A session of the user's may connect elsewhere: where to is read from
 the socket of each response, and that address counts from then on. Behind a proxy no address is known, and none counts.
 """
@@ -13,9 +13,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from robotgate.client.addresses import DNS_TTL, AddressBook, AddressScopes
+from robotgate.client.addresses import DNS_TTL, KIND, AddressBook, AddressScopes
 from robotgate.client.proxy import proxy_of
 from robotgate.options import Group, group_function, limits
+from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scope import TOTAL, UNLIMITED, Scope
 from robotgate.sites.site import Site
 
@@ -100,7 +101,7 @@ class ScopeBook:
     def open(self, resolver: AbstractResolver) -> AddressBook:
         """Look addresses up from now on; return what has them, for connections."""
         self.book = AddressBook(resolver, scopes=self._names, now=self._scheduler.now)
-        self._begin(self._locate_all(self.book))
+        self._begin(self._locate_all())
         return self.book
 
     async def aclose(self) -> None:
@@ -153,28 +154,33 @@ class ScopeBook:
         for key, scope in list(scheduler.scopes.items()):
             if scope not in used and scope not in scheduler.work.changed and scope.may_drop(now):
                 del scheduler.scopes[key]
+                if scope.lease is not None and scope.lease is not NOT_OWNED:
+                    # Other processes could not have it.
+                    scheduler.work.hand_on(scope)
         self._most = max(MIN_KEPT, 2 * len(scheduler.scopes))
 
     # Addresses.
 
-    async def _locate_all(self, book: AddressBook) -> None:
+    async def _locate_all(self) -> None:
         work = self._scheduler.work
         while True:
             await work.has_unplaced.wait()
             work.has_unplaced.clear()
             unplaced, work.unplaced = work.unplaced, set()
             for paced in unplaced:
-                self._begin(self._locate(book, paced))
+                self._begin(self.locate(paced))
 
-    async def _locate(self, book: AddressBook, paced: PacedOrigin) -> None:
+    async def locate(self, paced: PacedOrigin) -> None:
+        """Look the addresses of an origin up."""
         origin, site = paced.origin, paced if isinstance(paced, Site) else None
         names, until_at = set[str](), self._scheduler.now() + DNS_TTL
-        if site is None or not site.proxy:
-            found = await book.scopes_of(origin.host, origin.port)
+        if self.book is not None and (site is None or not site.proxy):
+            found = await self.book.scopes_of(origin.host, origin.port)
             names, until_at = {*found.names, *(() if site is None else site.peers)}, found.until_at
         # In one order at all processes, which ask for them one after the other.
         scopes = [self._address(name) for name in sorted(names)]
-        self._scheduler.place(paced, (*self._known(origin), *scopes), until_at)
+        others = [scope for scope in paced.scopes if not scope.key.startswith(KIND)]
+        self._scheduler.place(paced, (*others, *scopes), until_at)
 
     def _address(self, name: str) -> Scope:
         return self._scope(name, self._of_address)

@@ -44,7 +44,7 @@ from robotgate.pace.turn import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from robotgate.errors import BudgetExceededError, NestedTurnError, RobotGateError
     from robotgate.pace.budget import Spender
@@ -423,6 +423,7 @@ class Scheduler:
 
     def _stop_waiting(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
+        line = turn.in_line
         self.places.move(turn, move)
         host = turn.paced.host
         if not host.waiting_origins:
@@ -434,6 +435,8 @@ class Scheduler:
                     alarm[-1].wake_at = math.inf
             self._alarms.clear()
             self._timer.cancel()
+        if line is not None and move is LEAVE:
+            self._hand_on_unused((line, *turn.paced.scopes))
 
     # Granting turns.
 
@@ -491,7 +494,7 @@ class Scheduler:
                 if permits.is_held_by(turn.holder):
                     self._refuse(turn, nested_error())
                     continue
-                permits.join(turn)
+                self._join_line(turn, permits)
                 self._hand_on_if_wanted(host)
                 return
             self._stop_waiting(turn, GRANT)  # 7.
@@ -515,9 +518,16 @@ class Scheduler:
             elif scope not in first or turn.rank < first[scope].rank:
                 first[scope] = turn
         for scope, turn in first.items():
-            scope.join(turn)
+            self._join_line(turn, scope)
             self._look_again(scope, turn, now)
         return has_refused
+
+    def _join_line(self, turn: PacedTurn, line: Permits) -> None:
+        """Have a turn stand in a line; that which it leaves for it may be of no use here any more."""
+        left = turn.in_line
+        line.join(turn)
+        if left is not None and left is not line:
+            self._hand_on_unused((left,))
 
     def _look_again(self, scope: Scope, first: PacedTurn, now: float) -> bool:
         """See to it that a scope in whose line turns stand is looked at again. Return whether it is ready now.
@@ -552,17 +562,33 @@ class Scheduler:
                 until_at = keep(turn, paced.scopes, scope, now)
                 if until_at is not None:
                     for kept in paced.scopes:
-                        self._wake_at(kept, until_at, now)
-        if scope.is_wanted and not self._is_needed(scope):
-            self._hand_on_if_wanted(scope)
+                        if (first := _first(kept)) is not None:
+                            self._look_again(kept, first, now)
+        if scope.is_wanted:
+            self._hand_on_unused((scope,))
+
+    def _hand_on_unused(self, lines: Iterable[Permits]) -> None:
+        """Hand on those scopes that another process asks for, and that no turn here can use now."""
+        for scope in lines:
+            if (
+                isinstance(scope, Scope)
+                and scope.is_wanted
+                and _first(scope) is None
+                and not self._is_needed(scope)
+            ):
+                self._hand_on_if_wanted(scope)
 
     def _is_needed(self, scope: Scope) -> bool:
-        """Return whether a turn that has to obtain a further scope needs this one, too."""
-        return any(
-            (turn := _first(other)) is not None and scope in turn.paced.scopes
-            for other in self.scopes.values()
-            if other.lease is NOT_OWNED
-        )
+        """Return whether a turn that has to obtain a further scope, which comes after this one, needs both.
+
+        Were it kept for one that comes before it, two processes could keep what the other waits for.
+        """
+        for other in self.scopes.values():
+            if other.lease is NOT_OWNED and (turn := _first(other)) is not None:
+                scopes = turn.paced.scopes
+                if other in scopes and scope in scopes[: scopes.index(other)]:
+                    return True
+        return False
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the turns that wait for them, in the order of their arrival."""
@@ -609,21 +635,29 @@ class Scheduler:
             else:
                 self.dispatch(whom, now)
         self._serve_permits(now)
-        # A turn that could start at its very deadline has been granted.
-        for turn in late:
-            if turn.state is WAITING:
-                host = turn.paced.host
-                if self.work.lost is not None and not host.may_pace():
-                    error: Exception = StoreError(str(self.work.lost))
-                else:
-                    wait = self.wait_time(turn.paced) or max(host.delay, MIN_RETRY_AFTER)
-                    error = TooSoonError(host.key, wait)
-                self._refuse(turn, error)
-                self.dispatch(host, now)
+        self._refuse_late(late, now)
         if self._alarms:
             self._timer.set(self._alarms[0][0] - self.now())
 
     # Refusing turns.
+
+    def _refuse_late(self, late: Iterable[PacedTurn], now: float) -> None:
+        """Refuse the turns whose deadline is now, but for those that a store or a look-up has yet to answer for."""
+        # A turn that could start at its very deadline has been granted.
+        for turn in late:
+            if turn.state is WAITING:
+                paced, host = turn.paced, turn.paced.host
+                has_scopes = _has_scopes(paced, now)
+                if turn.deadline_at + STORE_TIMEOUT > now and not has_scopes:
+                    self._set_alarm((turn.deadline_at + STORE_TIMEOUT, True, turn.arrival, turn), now)
+                    continue
+                if self.work.lost is not None and not (host.may_pace() and has_scopes):
+                    error: Exception = StoreError(str(self.work.lost))
+                else:
+                    wait = self.wait_time(paced) or max(host.delay, MIN_RETRY_AFTER)
+                    error = TooSoonError(host.key, wait)
+                self._refuse(turn, error)
+                self.dispatch(host, now)
 
     def _refuse(self, turn: PacedTurn, error: Exception) -> None:
         self._stop_waiting(turn, LEAVE)
@@ -642,13 +676,12 @@ class Scheduler:
                     self._refuse(turn, error)
 
     def refuse_all(self, host: Host | Scope, error: RobotGateError) -> None:
-        """Refuse the waiting turns of a host or in the line of a scope, such as one whose state cannot be loaded."""
-        if isinstance(host, Scope):
-            while (turn := _first(host)) is not None:
-                self._refuse(turn, error)
-            return
-        for turn in host.all_waiting():
-            self._refuse(turn, error)
+        """Refuse the turns that wait for a host or need a scope, such as one whose state cannot be loaded."""
+        hosts = self.hosts.values() if isinstance(host, Scope) else [host]
+        for paced in [paced for each in hosts for paced in each.waiting_origins]:
+            if paced.host is host or host in paced.scopes:
+                for turn in paced.all_waiting():
+                    self._refuse(turn, error)
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
@@ -783,8 +816,10 @@ class Scheduler:
 
     def place(self, paced: PacedOrigin, scopes: tuple[Scope, ...], until_at: float) -> None:
         """The scopes of an origin are known, until an instant: grant its turns, which may have waited for that."""
+        left = paced.scopes
         paced.scopes, paced.scopes_until_at = scopes, until_at
         self.reconsider(paced.host)
+        self._hand_on_unused(left)
 
     def own(self, host: Host | Scope) -> None:
         """A state has been loaded, and this process may pace the host: grant its turns, refuse those that are late."""
@@ -843,6 +878,11 @@ class Scheduler:
 
 def _first(permits: Permits) -> PacedTurn | None:
     return cast("PacedTurn | None", permits.first())
+
+
+def _has_scopes(paced: PacedOrigin, now: float) -> bool:
+    """Return whether the scopes of an origin are known, and this process paces them."""
+    return now < paced.scopes_until_at and all(scope.may_pace() for scope in paced.scopes)
 
 
 def _is_void(alarm: Alarm) -> bool:
