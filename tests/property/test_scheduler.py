@@ -25,8 +25,9 @@ from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateErr
 from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
-from robotgate.pace.lease import NOT_OWNED
+from robotgate.pace.lease import MOST_TURNS, NOT_OWNED
 from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.scope import UNLIMITED, Scope
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.turn import RENEW, TurnState
 from robotgate.rules.grammar import VisitTime
@@ -35,6 +36,7 @@ from robotgate.testing import VirtualTimeLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from robotgate.pace.lease import Lease
     from robotgate.pace.scheduler import Scheduler
 
 Item = TypeVar("Item")
@@ -66,6 +68,8 @@ asked = st.builds(Asked, crawl_delay=st.sampled_from([None, None, 0.5, 5.0]), vi
     NOTHING_ASKED
 )
 picks = st.integers(0, 2**16)
+owners = st.sampled_from(["alone", "owned", "unowned"])
+scopes = st.tuples(owners, delays, st.sampled_from([1, 1, 2, UNLIMITED]), rates)
 pauses = st.sampled_from([0.0, 0.0005, 0.1, 0.7, 1.0, 4.0, 10.0, 61.0, 130.0, 400.0, 3600.0])
 statuses = st.sampled_from([200, 200, 404, 429, 503])
 retry_afters = st.sampled_from([None, 0.0, 5.0, 59.0, 400.0])
@@ -86,6 +90,11 @@ def quota_due_at(starts: Iterable[float], rate: Rate) -> float:
     """When the next start keeps a quota."""
     counted = list(starts)
     return 0.0 if len(counted) < rate.requests else counted[-rate.requests] + rate.seconds
+
+
+def lease_of(kind: str) -> Lease | None:
+    """That of a host or a scope that is new."""
+    return {"alone": None, "owned": OwnLease(), "unowned": NOT_OWNED}[kind]
 
 
 def within(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
@@ -126,6 +135,8 @@ class Visitor:
     joined: int = 0
     """The number of the event with which it began to wait: no turn passed it before that."""
     began_at: float | None = None
+    scopes: tuple[Scope, ...] = ()
+    """Those that it began in."""
     task: asyncio.Task[None] | None = None
     is_cancelled: bool = False
 
@@ -164,8 +175,6 @@ class HostLaw:
     """The latest of the instants that past delays promised."""
     blocked_until_at: float = 0.0
     outages: OutageLaw = field(default_factory=OutageLaw)
-    has_failed: bool = False
-    """Whether the store could not tell of it."""
 
     @property
     def delay(self) -> float:
@@ -243,6 +252,54 @@ class HostLaw:
         return longest > max_block or self.outages.refuses(paced.origin.text, at=now, max_block=max_block)
 
 
+@dataclass(eq=False)
+class ScopeLaw:
+    """What all visitors to one scope may do, and when."""
+
+    scope: Scope
+    rate: Rate | None
+    starts: list[float] = field(default_factory=list)
+    last_visit_at: float = -math.inf
+    promised_at: float = 0.0
+
+    def due_at(self) -> float:
+        """Before this none may start."""
+        at = max(self.last_visit_at + self.scope.delay, self.promised_at)
+        return at if self.rate is None else max(at, quota_due_at(self.starts, self.rate))
+
+    def is_free(
+        self, turn: PacedTurn, now: float, *, since: float = 0.0, but: PacedTurn | None = None
+    ) -> bool:
+        """Whether a turn may start as far as the scope goes, and for so many seconds, and it is kept for no other.
+
+        Args:
+            but: a turn that has a place in it since just now, which does not count.
+        """
+        scope, held = self.scope, self.scope.held - {but}
+        is_starting = any(other.state is TurnState.GRANTED for other in held)
+        is_kept = scope.kept_for not in {None, turn} and now - since < scope.kept_until_at + GRAIN
+        return (
+            len(held) < scope.slots
+            and not (is_starting and (scope.delay or self.rate))
+            and self.due_at() + since <= now + SAME
+            and not (is_kept and scope.kept_for and scope.order(scope.kept_for) < scope.order(turn))
+        )
+
+    def soonest_behind(self, visitor: Visitor, waiting: Iterable[Visitor], now: float) -> float:
+        """When a visitor would have started if all others were as quick as they may."""
+        scope, at = self.scope, self.due_at()
+        if scope.granted or len(scope.held) >= scope.slots:
+            at = max(at, now + scope.delay)
+        if self.rate is not None:
+            at = max(at, quota_due_at([*self.starts, *[now] * scope.granted], self.rate))
+        before = [
+            other
+            for other in waiting
+            if scope in other.paced.scopes and scope.order(other.turn) < scope.order(visitor.turn)
+        ]
+        return max(at, now) + scope.delay * len(before)
+
+
 class SchedulerMachine(RuleBasedStateMachine):
     """Visitors, operators, servers and stores, each doing what it likes."""
 
@@ -252,7 +309,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.laws: list[HostLaw] = []
         self.stuck: list[Visitor] = []
         """Those that could start but for a permit or the total rate, when all had last come to rest."""
-        self.obtaining: set[Host] = set()
+        self.held_up: list[tuple[Visitor, ScopeLaw]] = []
+        """The same for one scope that is not free."""
+        self.scopes: dict[Scope, ScopeLaw] = {}
+        self.obtaining: set[Host | Scope] = set()
         self.total: Rate | None = None
         self.starts: list[float] = []
         self.came = 0
@@ -261,6 +321,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.closed: set[asyncio.Task[None]] = set()
         """Tasks whose coroutine was closed by other code: asyncio reports that as an error of theirs."""
         self.is_closed = False
+        self.has_failed = False
+        """Whether the store could not tell of a host or a scope."""
 
     # The world.
 
@@ -294,12 +356,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_slots=st.sampled_from([None, None, 2]),
         learned=st.sampled_from([0.0, 20.0]),
         hosts=st.lists(
-            st.tuples(
-                st.sampled_from(["alone", "owned", "unowned"]), st.lists(options, min_size=1, max_size=2)
-            ),
+            st.tuples(owners, st.lists(st.tuples(options, picks), min_size=1, max_size=2)),
             min_size=1,
-            max_size=2,
+            max_size=3,
         ),
+        scopes=st.lists(scopes, max_size=3),
     )
     def open(
         self,
@@ -309,7 +370,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         total: Rate | None,
         max_slots: int | None,
         learned: float,
-        hosts: list[tuple[str, list[HostOptions]]],
+        hosts: list[tuple[str, list[tuple[HostOptions, int]]]],
+        scopes: list[tuple[str, float, int, Rate | None]],
     ) -> None:
         """Make the hosts."""
         self.bench = Bench(
@@ -322,11 +384,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         )
         self.scheduler = self.bench.scheduler
         self.total = total
-        for name, (kind, origins) in zip("ab", hosts, strict=False):
-            lease = {"alone": None, "owned": OwnLease(), "unowned": NOT_OWNED}[kind]
+        for name, (kind, delay, slots, rate) in zip("abc", scopes, strict=False):
+            scope = Scope(name, slots=slots, delay=delay, rates=limits([rate]), lease=lease_of(kind))
+            self.scheduler.scopes[name], self.scopes[scope] = scope, ScopeLaw(scope, rate)
+        for name, (kind, origins) in zip("abc", hosts, strict=False):
+            lease = lease_of(kind)
             key = f"{name}.example"
-            for port, given in zip(PORTS, origins, strict=False):
-                self.bench.origin(key, port=port, lease=lease).options = given
+            for port, (given, which) in zip(PORTS, origins, strict=False):
+                paced = self.bench.origin(key, port=port, lease=lease)
+                paced.options, paced.scopes = given, self.some_scopes(which)
             host = self.scheduler.hosts[key]
             self.run(partial(self.scheduler.update_limits, host))
             law = HostLaw(host, max_slots)
@@ -339,6 +405,13 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.laws.append(law)
         # A host that was never visited has been due for a while.
         self.wait(1.0)
+
+    def some_scopes(self, which: int) -> tuple[Scope, ...]:
+        """Any of them, in their order, behind that of all hosts."""
+        return (
+            *self.bench.scopes,
+            *(scope for number, scope in enumerate(self.scopes) if which >> number & 1),
+        )
 
     async def visit(self, visitor: Visitor) -> None:
         """What a visitor does, as the gate's turns do it."""
@@ -364,6 +437,9 @@ class SchedulerMachine(RuleBasedStateMachine):
             visitor.law.outages.ends(visitor.number)
             if visitor.law.slots == 1:
                 visitor.law.visited(self.now)
+            for scope in visitor.scopes:
+                if scope in self.scopes and scope.slots == 1:
+                    self.scopes[scope].last_visit_at = self.now
 
     async def begin(self, visitor: Visitor) -> None:
         """Have a turn begin: at once, or when it is granted."""
@@ -403,7 +479,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         passed = [
             other.number
             for other in law.waiting
-            if other.rank < visitor.rank and other.joined < self.events and law.could_start(other, now)
+            if other.rank < visitor.rank
+            and other.joined < self.events
+            and law.could_start(other, now)
+            and now < other.paced.scopes_until_at
+            and not self.taken(other, now, but=visitor.turn)
         ]
         assert not passed, f"{visitor.number} was granted before {passed}"
         passed = [
@@ -417,8 +497,22 @@ class SchedulerMachine(RuleBasedStateMachine):
             and other.law.host.may_pace()
             and other is min(other.law.waiting, key=lambda waiter: waiter.rank)
             and other.law.could_start(other, self.now)
+            and not self.taken(other, now, but=visitor.turn)
         ]
         assert not passed, f"{visitor.number} has the permit for which {passed} waited"
+        passed = [
+            other.number
+            for other, law in self.held_up
+            if law.scope in visitor.turn.scopes
+            and law.scope.order(other.turn) < law.scope.order(visitor.turn)
+            and other.waits
+            and other.joined < self.events
+            and other in self.next_of(other.law)
+            and other.law.host.may_pace()
+            and now < other.paced.scopes_until_at
+            and not self.taken(other, now, but=visitor.turn)
+        ]
+        assert not passed, f"{visitor.number} has the scope for which {passed} waited"
 
     def note_start(self, visitor: Visitor) -> None:
         """Hold a start against the law."""
@@ -438,7 +532,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         )
         if self.total is not None:
             assert now >= quota_due_at(self.starts, self.total) - GRAIN, "the total rate is exceeded"
-        visitor.began_at = now
+        visitor.began_at, visitor.scopes = now, visitor.turn.scopes
+        for scope in visitor.scopes:
+            self.note_start_in(scope, visitor)
         law.outages.starts(visitor.number, visitor.paced.origin.text)
         law.visited(now)
         law.starts.append(now)
@@ -447,13 +543,28 @@ class SchedulerMachine(RuleBasedStateMachine):
             # The store is as quick as can be.
             self.scheduler.note_saved(host, host.window.tell())
 
+    def note_start_in(self, scope: Scope, visitor: Visitor) -> None:
+        """Hold a start against the law of a scope."""
+        scope_law = self.scopes.get(scope)
+        if scope_law is None:
+            return
+        what, now = f"{visitor.number} started in {scope.key}", self.now
+        assert now >= scope_law.due_at() - GRAIN, f"{what} at {now}, before {scope_law.due_at()}"
+        assert len(scope.held) <= scope.slots, f"{what}, where {len(scope.held)} are open"
+        assert scope.lease is None or scope.lease.is_valid(), f"{what}, which is another process's"
+        assert not scope.is_wanted or scope.visits <= scope.owned_visits + min(scope.slots, MOST_TURNS), (
+            f"{what}, which is wanted"
+        )
+        scope_law.last_visit_at = now
+        scope_law.starts.append(now)
+
     def note_refusal(self, visitor: Visitor, error: RobotGateError) -> None:
         """Hold a refusal against its cause."""
         law, paced, now = visitor.law, visitor.paced, self.now
         if isinstance(error, GateClosedError):
             assert self.is_closed
         elif isinstance(error, StoreError):
-            assert law.has_failed
+            assert self.has_failed
         elif isinstance(error, HostUnavailableError):
             due_at = self.soonest_at(visitor)
             opens_at = within(paced, due_at, ahead=visitor.turn.ahead)
@@ -480,7 +591,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         if law.granted or (law.slots == 1 and law.open):
             at = max(at, self.now + law.delay)
         if self.total is not None:
-            at = max(at, quota_due_at(self.starts, self.total))
+            granted = sum(len(each.granted) for each in self.laws)
+            at = max(at, quota_due_at([*self.starts, *[self.now] * granted], self.total))
+        waiting = [other for each in self.laws for other in each.waiting]
+        for scope in visitor.paced.scopes:
+            if scope in self.scopes:
+                at = max(at, self.scopes[scope].soonest_behind(visitor, waiting, self.now))
         at = within(visitor.paced, at, ahead=visitor.turn.ahead)
         return at + law.delay * sum(other.rank < visitor.rank for other in law.waiting)
 
@@ -508,6 +624,11 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert all(paced.waiting == waiting[paced] for paced in law.host.origins)
             for turn in mine:
                 held[turn.ahead].add(turn)
+            assert not any(visitor.turn.scopes for visitor in law.waiting)
+        for scope in self.scopes:
+            mine = {visitor.turn for visitor in self.visitors if scope in visitor.turn.scopes}
+            assert scope.held == mine
+            assert scope.granted == sum(turn.state is TurnState.GRANTED for turn in mine)
         pages, robots = self.bench.pages, self.bench.robots
         if pages is robots:
             held[False] |= held[True]
@@ -519,20 +640,66 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def nobody_waits_without_cause(self) -> None:
         """Turns that could start have started; turns that had to be refused are refused."""
-        now, self.stuck = self.now, []
+        now, self.stuck, self.held_up = self.now, [], []
         for law in self.laws:
             for visitor in law.waiting:
                 late_at = max(visitor.turn.deadline_at, visitor.waits_since)
                 if law.host.may_pace():
                     assert now <= late_at + STORE_TIMEOUT + TARDINESS
-                if law.host.lease is None:
+                if law.host.lease is None and not self.scopes:
                     assert now <= late_at + TARDINESS, f"{visitor.number} waits too long"
                 assert not law.is_closed_to(visitor.paced, now), f"{visitor.number} is left to wait in vain"
-            if law.granted or len(law.open) >= law.slots:
-                continue
-            free = [visitor for visitor in law.waiting if law.could_start(visitor, now, since=TARDINESS)]
+            free = [visitor for visitor in self.next_of(law, since=TARDINESS) if not self.is_held_up(visitor)]
             if free:
                 self.check_first(law, min(free, key=lambda visitor: visitor.rank))
+
+    def next_of(self, law: HostLaw, *, since: float = 0.0) -> list[Visitor]:
+        """The first waiter of each origin of a host, where the host has let it start for so many seconds."""
+        if law.granted or len(law.open) >= law.slots:
+            return []
+        first: dict[PacedOrigin, Visitor] = {}
+        for visitor in sorted(law.waiting, key=lambda visitor: visitor.rank):
+            first.setdefault(visitor.paced, visitor)
+        return [visitor for visitor in first.values() if law.could_start(visitor, self.now, since=since)]
+
+    def taken(
+        self, visitor: Visitor, now: float, *, since: float = 0.0, but: PacedTurn | None = None
+    ) -> list[Scope]:
+        """The scopes that hold a turn up, or that are yet to be obtained. The total rate is looked at elsewhere.
+
+        Args:
+            since, but: as `ScopeLaw.is_free`.
+        """
+        laws = [self.scopes[scope] for scope in visitor.paced.scopes if scope in self.scopes]
+        return [
+            law.scope
+            for law in laws
+            if not (law.scope.may_pace() and law.is_free(visitor.turn, now, since=since, but=but))
+        ]
+
+    def is_held_up(self, visitor: Visitor) -> bool:
+        """Whether scopes hold up a turn that its host lets start; then it is seen to that they are looked at again."""
+        paced, host, work = visitor.paced, visitor.law.host, self.scheduler.work
+        if host.lease is NOT_OWNED or host in work.unowned:
+            return False
+        if paced in work.unplaced:
+            return True
+        # One that stands in a line finds out when it has come to its end.
+        assert self.now < paced.scopes_until_at or visitor.turn.is_in_line, (
+            f"{visitor.number} waits for nobody"
+        )
+        taken = self.taken(visitor, self.now, since=TARDINESS)
+        # Those of other processes are asked for one after the other, and in time for the one that is free last.
+        assert not taken or any(
+            scope in work.unowned
+            or scope in self.obtaining
+            or (scope.is_wanted and scope.held)
+            or not self.scopes[scope].is_free(visitor.turn, self.now, since=TARDINESS)
+            for scope in taken
+        ), f"{visitor.number} waits for nobody"
+        if len(taken) == 1:
+            self.held_up.append((visitor, self.scopes[taken[0]]))
+        return bool(taken)
 
     def check_first(self, law: HostLaw, visitor: Visitor) -> None:
         """Only another process, a permit or the total rate may hold back the first of a host's waiters."""
@@ -553,14 +720,29 @@ class SchedulerMachine(RuleBasedStateMachine):
     def hosts_are_handed_on_without_turns(self) -> None:
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
         for host in self.scheduler.work.leaving:
-            assert isinstance(host, Host)
-            assert host.in_slots == ()
+            assert not (host.in_slots if isinstance(host, Host) else host.held)
         self.scheduler.work.leaving.clear()
         for law in self.laws:
             host = law.host
             if host.is_wanted and not host.in_slots:
                 assert law.waiting, "no turn needs the host, and another process does"
                 assert host.visits < host.owned_visits + host.slots, "a host is kept after its turns"
+        for scope in self.scopes:
+            if scope.is_wanted and not scope.held:
+                is_used = any(self.may_use(visitor, scope) for law in self.laws for visitor in law.waiting)
+                assert is_used, f"no turn can use {scope.key} now, and another process can"
+                assert scope.visits < scope.owned_visits + min(scope.slots, MOST_TURNS), (
+                    "a scope is kept after its turns"
+                )
+
+    def may_use(self, visitor: Visitor, scope: Scope) -> bool:
+        """Whether a turn needs a scope that this process has, and is not in want of what comes before it."""
+        if visitor.turn.in_line is scope and self.scopes[scope].due_at() > self.now - TARDINESS:
+            # That the lease of something else has ended is found out when the scope is ready.
+            return True
+        scopes = visitor.paced.scopes
+        needed = [visitor.law.host, *(before for before in scopes if before.key < scope.key)]
+        return scope in scopes and all(each.lease is not NOT_OWNED for each in needed)
 
     def states_are_told(self) -> None:
         """What is handed to a store is what happened."""
@@ -809,10 +991,31 @@ class SchedulerMachine(RuleBasedStateMachine):
         paced.operator_until_at = self.now + seconds if seconds else 0.0
         self.run(partial(self.scheduler.reconsider, paced.host))
 
+    @precondition(lambda self: self.scopes)
+    @rule(where=picks, which=picks, when=st.sampled_from(["now", "now", "later"]))
+    def move(self, where: int, which: int, *, when: str) -> None:
+        """An origin has other scopes, or is found to have, when a turn needs them."""
+        paced = self.pick_origin(where)
+        if when == "later":
+            paced.scopes_until_at = -math.inf
+        else:
+            self.scheduler.work.unplaced.discard(paced)
+            until_at = math.inf if which % 3 else self.now + 5.0
+            self.run(partial(self.scheduler.place, paced, self.some_scopes(which), until_at))
+
+    @precondition(lambda self: self.scheduler.work.unplaced)
+    @rule(which=picks)
+    def find(self, which: int) -> None:
+        """The scopes that turns wait for are looked up."""
+        for paced in sorted(self.scheduler.work.unplaced, key=lambda paced: paced.origin.text):
+            self.scheduler.work.unplaced.discard(paced)
+            self.run(partial(self.scheduler.place, paced, self.some_scopes(which), math.inf))
+
     @rule(where=picks, late=st.booleans())
     def want(self, where: int, *, late: bool) -> None:
         """Another process asks for a host, or has it already because a lease has ended."""
-        host = pick(self.laws, where).host
+        known: list[Host | Scope] = [*(law.host for law in self.laws), *self.scopes]
+        host = pick(known, where)
         if host.lease is None or host.lease is NOT_OWNED:
             return
         if late and isinstance(host.lease, OwnLease):
@@ -825,7 +1028,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def take_unowned(self) -> None:
         """The store is asked for the hosts that are to be obtained."""
         for host in self.scheduler.work.unowned:
-            if isinstance(host, Host) and not host.may_pace():
+            if not host.may_pace():
                 host.lease = NOT_OWNED
                 self.obtaining.add(host)
         self.scheduler.work.unowned.clear()
@@ -842,11 +1045,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         host = pick(sorted(self.obtaining, key=lambda host: host.key), where)
         self.obtaining.discard(host)
         self.scheduler.work.unowned.discard(host)
-        law = next(law for law in self.laws if law.host is host)
+        law = (
+            self.scopes[host]
+            if isinstance(host, Scope)
+            else next(law for law in self.laws if law.host is host)
+        )
         if fails:
-            law.has_failed = True
+            self.has_failed = True
             self.run(partial(self.scheduler.refuse_all, host, StoreError("it is gone")))
-            law.has_failed = False
+            self.has_failed = False
             return
         law.promised_at = max(law.promised_at, self.now + not_before)
         host.next_allowed_at = max(host.next_allowed_at, self.now + not_before)
@@ -878,11 +1085,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.run()
         assert self.visitors == []
         self.permits_and_slots_belong_to_turns()
+        assert not any(scope.first() for scope in self.scopes)
+        for scope in self.scopes:
+            scope.lease, scope.is_wanted = None, False
         for law in self.laws:
             law.host.lease = None
             law.host.is_wanted = False
             for paced in law.host.origins:
-                paced.operator_until_at = 0.0
+                paced.operator_until_at, paced.scopes_until_at = 0.0, math.inf
                 paced.options = OPTIONS | HostOptions(delay=paced.options["delay"], concurrency_per_host=9)
             law.note_quotas()
             self.run(partial(self.scheduler.update_limits, law.host))
@@ -894,6 +1104,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.wait(60.0)
             assert len(self.visitors) == 1
             self.end(0, again=False)
+        for paced in [paced for law in self.laws for paced in law.host.origins]:
+            paced.scopes = self.bench.scopes
         self.arrive(where=0, count=6, ahead=True, priority=0, max_wait=None, tries_now=False, dawdles=True)
         self.is_closed = True
         self.scheduler.close()
@@ -907,6 +1119,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.permits_and_slots_belong_to_turns()
         assert not self.bench.pages.held
         assert not self.bench.robots.held
+        assert not any(scope.held or scope.granted or scope.first() for scope in self.scopes)
 
 
 TestScheduler = SchedulerMachine.TestCase
