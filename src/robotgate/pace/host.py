@@ -22,7 +22,7 @@ from robotgate.options import Budget, HostOptions, limits
 from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.lease import Leased
-from robotgate.pace.quota import SAVING, StartWindow
+from robotgate.pace.quota import StartWindow
 from robotgate.pace.scope import Scope, holds_back
 from robotgate.pace.signals import MAX_PAUSE, Heard
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
@@ -340,9 +340,7 @@ class Host(HostPlaces, Leased):
             at = paced.circuit.retry_at
         if self.window is not None:
             reserved = self.starting is not None and not is_granted
-            at = max(at, self.window.due_at(now, reserved=reserved))
-            if self.window.is_spent(reserved=reserved):
-                at = max(at, now + SAVING)
+            at = max(at, self.window.start_at(now, reserved=reserved))
         if now > at:
             at = now
         return _within_hours(paced, at, ahead=ahead) if self.has_hours and not at_any_hour else at

@@ -115,6 +115,11 @@ class StartWindow:
 
     # Those that the store does not know.
 
+    def start_at(self, now: float, *, reserved: int = 0) -> float:
+        """As `due_at`; a little later where the store has to know of some starts first."""
+        at = self.due_at(now, reserved=reserved)
+        return max(at, now + SAVING) if self.is_spent(reserved=reserved) else at
+
     def is_spent(self, *, reserved: int = 0) -> bool:
         """Return whether the next start has to wait until the store knows of some."""
         return self.is_kept and bool(self.rates) and self.counted - self.saved + reserved >= self.may_lose

@@ -291,7 +291,9 @@ class Scheduler:
                 self._refuse_if_spent(scope, now)
             if scope.is_kept:
                 self.work.note_change(scope)
-                if scope.budget is not None and not scope.budget_pages % SAVED_PAGES:
+                if (scope.window is not None and scope.window.is_urgent()) or (
+                    scope.budget is not None and not scope.budget_pages % SAVED_PAGES
+                ):
                     self.work.is_urgent.set()
 
     def check_budget(self, paced: PacedOrigin, now: float) -> None:
@@ -847,8 +849,8 @@ class Scheduler:
         if host.window is not None:
             was_spent = host.window.is_spent()
             host.window.note_saved(counted)
-            if was_spent and isinstance(host, Host):
-                self.dispatch(host, self.now())
+            if was_spent:
+                self._look_at(host)
 
     def note_wanted(self, host: Host | Scope) -> None:
         """Another process asks for a host or a scope: hand it on when each slot has had a turn since it was obtained,
@@ -857,6 +859,9 @@ class Scheduler:
         Where none waits here, or the first is held back, it is handed on earlier: see `dispatch` and `serve`.
         """
         host.is_wanted = True
+        self._look_at(host)
+
+    def _look_at(self, host: Host | Scope) -> None:
         if isinstance(host, Scope):
             self.serve(host, self.now())
         else:

@@ -105,7 +105,10 @@ class Scope(Permits, Leased):
         super().__init__(slots)
         self.key: str = key
         self.delay: float = delay
-        self.window: StartWindow | None = StartWindow(rates) if rates else None
+        self.window: StartWindow | None = None
+        if rates:
+            self.window = StartWindow(rates)
+            self.window.is_kept = is_kept
         self._robots_first = robots_first
         self.is_kept: bool = is_kept
         self.budget: Budget | None = budget
@@ -143,7 +146,7 @@ class Scope(Permits, Leased):
         if len(self.held) >= self.slots or (self.delay and self.granted):
             return math.inf
         at = max(self.last_visit_at + self.delay, self.next_allowed_at)
-        return at if self.window is None else max(at, self.window.due_at(now, reserved=self.granted))
+        return at if self.window is None else max(at, self.window.start_at(now, reserved=self.granted))
 
     def ready_at(self, now: float) -> float:
         """Return when the next request may start as far as is known: of one that is under way, if it ended now."""
@@ -204,6 +207,7 @@ class Scope(Permits, Leased):
         return HostState(
             last_visit_at=None if at == -math.inf else at,
             next_allowed_at=max(self.next_allowed_at, at + self.delay),
+            starts=() if self.window is None else self.window.kept(),
             **{name: getattr(self, name) for name in _KEPT},
         )
 
@@ -214,6 +218,8 @@ class Scope(Permits, Leased):
         state = merged(self.snapshot(), state)
         self.last_visit_at = -math.inf if state.last_visit_at is None else state.last_visit_at
         self.next_allowed_at = state.next_allowed_at
+        if self.window is not None:
+            self.window.restore(state.starts)
         for name in _KEPT:
             setattr(self, name, getattr(state, name))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.paced import (
     HOUR,
+    OTHER,
     PAGE,
     ROBOTS,
     SITE,
@@ -19,7 +20,7 @@ from tests.paced import (
     visits,
 )
 
-from robotgate import HostOverride, MemoryStore, Rate, TooSoonError
+from robotgate import Group, HostOverride, MemoryStore, Rate, TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,22 @@ async def test_gates_on_one_store_have_one_quota() -> None:
             assert at == 49.0
         # Of 50, the first four count as the fourth.
         assert await visits(one, 4) == [HOUR + 3.0, HOUR + 4.0, HOUR + 5.0, HOUR + 6.0]
+
+
+async def test_quota_of_a_group_is_one_for_all_gates_on_a_store() -> None:
+    """Whichever of its hosts they visit; also after a restart."""
+    store, shop = MemoryStore(), Group("shop", rate=(6, HOUR))
+    starts: list[float] = []
+    for _ in range(2):
+        async with (
+            gate_that_knows(SITE, OTHER, store=store, groups=lambda _: shop) as one,
+            gate_that_knows(SITE, OTHER, store=store, groups=lambda _: shop) as two,
+        ):
+            for found in await asyncio.gather(visits(one, 2), visits(two, 2), visits(two, 1, OTHER)):
+                starts += found
+    starts.sort()
+    assert len(starts) == 10
+    assert [after - before >= HOUR for before, after in zip(starts, starts[6:], strict=False)] == [True] * 4
 
 
 async def test_rates_of_several_origins_of_one_lane() -> None:
