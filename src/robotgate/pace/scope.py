@@ -108,7 +108,8 @@ class Scope(Permits, Leased):
         self.window: StartWindow | None = None
         if rates:
             self.window = StartWindow(rates)
-            self.window.is_kept = is_kept
+            # That of the whole gate is each process's own.
+            self.window.is_kept = is_kept and lease is not None
         self._robots_first = robots_first
         self.is_kept: bool = is_kept
         self.budget: Budget | None = budget
@@ -207,7 +208,7 @@ class Scope(Permits, Leased):
         return HostState(
             last_visit_at=None if at == -math.inf else at,
             next_allowed_at=max(self.next_allowed_at, at + self.delay),
-            starts=() if self.window is None else self.window.kept(),
+            starts=() if self.window is None or not self.window.is_kept else self.window.kept(),
             **{name: getattr(self, name) for name in _KEPT},
         )
 
@@ -218,7 +219,7 @@ class Scope(Permits, Leased):
         state = merged(self.snapshot(), state)
         self.last_visit_at = -math.inf if state.last_visit_at is None else state.last_visit_at
         self.next_allowed_at = state.next_allowed_at
-        if self.window is not None:
+        if self.window is not None and self.window.is_kept:
             self.window.restore(state.starts)
         for name in _KEPT:
             setattr(self, name, getattr(state, name))
