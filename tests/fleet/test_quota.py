@@ -20,8 +20,11 @@ JITTER: Final = 0.1
 
 
 @pytest.mark.slow
-async def test_quota_is_kept_by_processes_that_are_killed_and_started_again(store: str) -> None:
-    """Never one request more than the quota in any stretch: two of the processes are killed, and then all."""
+@pytest.mark.parametrize("hosts", [1, 4])
+async def test_quota_is_kept_by_processes_that_are_killed_and_started_again(store: str, hosts: int) -> None:
+    """Of a host, or of a group of four: never one request more than the quota in any stretch. Two of the processes are
+    killed, and then all.
+    """
     requests, seconds = RATE
     async with Site() as site:
         orders = [
@@ -29,10 +32,12 @@ async def test_quota_is_kept_by_processes_that_are_killed_and_started_again(stor
                 number=number,
                 store=store,
                 port=site.port,
-                hosts=("a.site.example",),
-                pages=tuple(f"/{number}/{page}" for page in range(8)),
+                hosts=tuple(f"{host}.site.example" for host in range(hosts)),
+                pages=tuple(f"/{number}/{page}" for page in range(8 // hosts)),
                 delay=0.0,
-                rate=RATE,
+                rate=RATE if hosts == 1 else None,
+                groups=1 if hosts > 1 else 0,
+                group_rate=RATE,
                 lease=LEASE,
             )
             for number in range(WORKERS)

@@ -43,6 +43,7 @@ class Order:
     groups: int = 0
     """Into how many groups the hosts fall, by their names."""
     group_delay: float = 0.0
+    group_rate: tuple[int, float] | None = None
     lease: float = 20.0
     """Seconds after which a server takes it to have ended when it is silent; files have their own."""
     patience: float = 30.0
@@ -105,7 +106,8 @@ async def _crawl(order: Order, pipe: Connection) -> None:
             rate=order.rate,
             budget=None if order.budget is None else Budget(pages=order.budget),
             groups={
-                host: Group(group_of(host, order.groups), delay=order.group_delay) for host in order.hosts
+                host: Group(group_of(host, order.groups), delay=order.group_delay, rate=order.group_rate)
+                for host in order.hosts
             }
             if order.groups
             else {},
