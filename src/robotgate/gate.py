@@ -51,11 +51,13 @@ from robotgate.options import (
     unless_none,
 )
 from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.shares import SharedPermits
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places
 from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS
 from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.stores.base import SharedStore
 from robotgate.threads import ThreadsafeGate
 from robotgate.urls import pace_key_function
 
@@ -121,7 +123,12 @@ class RobotGate:
         session = options["session"]
         connector = None if session is None else session.connector
         limit = (0 if connector is None else connector.limit) or sys.maxsize
-        pages = Permits(min(options["concurrency"], limit))
+        is_shared, most = options["shared_total"], min(options["concurrency"], limit)
+        if is_shared and not isinstance(store, SharedStore):
+            raise OptionError(
+                "shared_total=True: give a store that several gates may use, such as a RedisStore"
+            )
+        pages = SharedPermits(most) if is_shared else Permits(most)
         left = limit - options["concurrency"]
         # Shared where the connector cannot serve both at once.
         robots = pages if left <= 0 else Permits(min(options["robots_concurrency"], left))
@@ -136,6 +143,7 @@ class RobotGate:
         )
         self._persistence = Persistence(store, scheduler=scheduler, events=events)
         scope_limits = ScopeLimits(
+            concurrency=options["concurrency"],
             total_rate=options["total_rate"],
             total_budget=options["total_budget"],
             origin_budget=options["origin_budget"],

@@ -68,6 +68,10 @@ class GateOptions(PaceOptions, total=False):
     """As `budget`, for all hosts together: those of this gate. Of several gates with one store, each has its own."""
     total_bytes_per_second: Annotated[float | None, Option(None, check_speed)]
     """As `bytes_per_second`, for all hosts together."""
+    shared_total: Annotated[bool, Option(default=False, check=check_bool)]
+    """Whether `total_rate`, `total_budget`, `total_bytes_per_second` and `concurrency` hold for all gates together that
+    share the store and have the same values, each of which uses what the others leave. By default each gate counts for
+    itself."""
     concurrency: Annotated[int, Option(256, check_count)]
     """Open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`."""
     robots_concurrency: Annotated[int, Option(256, check_count)]

@@ -9,13 +9,13 @@ import asyncio
 import random
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, TCPConnector
 from tests.gate.servers import EverywhereHere
 
-from robotgate import Budget, Group, RobotGate, SQLiteStore
+from robotgate import Budget, GateOptions, Group, RobotGate, SQLiteStore
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Order:
     """Its quota at each host, as the gate takes it."""
     budget: int | None = None
     """Its pages at each host."""
+    total: GateOptions = field(default_factory=GateOptions)
+    """What holds for all workers together."""
     groups: int = 0
     """Into how many groups the hosts fall, by their names."""
     group_delay: float = 0.0
@@ -98,19 +100,7 @@ async def _crawl(order: Order, pipe: Connection) -> None:
     async with (
         ClientSession(connector=connector) as session,
         RobotGate(
-            f"ExampleBot/1.{order.number}",
-            contact="bot@example.org",
-            session=session,
-            store=store,
-            delay=order.delay,
-            rate=order.rate,
-            budget=None if order.budget is None else Budget(pages=order.budget),
-            groups={
-                host: Group(group_of(host, order.groups), delay=order.group_delay, rate=order.group_rate)
-                for host in order.hosts
-            }
-            if order.groups
-            else {},
+            f"ExampleBot/1.{order.number}", contact="bot@example.org", **_options(order, session, store)
         ) as gate,
     ):
 
@@ -131,6 +121,24 @@ async def _crawl(order: Order, pipe: Connection) -> None:
 def group_of(host: str, groups: int) -> str:
     """The name of a host's group."""
     return str(zlib.crc32(host.encode()) % groups)
+
+
+def _options(order: Order, session: ClientSession, store: RedisStore | SQLiteStore) -> GateOptions:
+    options = GateOptions(
+        session=session,
+        store=store,
+        delay=order.delay,
+        rate=order.rate,
+        budget=None if order.budget is None else Budget(pages=order.budget),
+        groups={
+            host: Group(group_of(host, order.groups), delay=order.group_delay, rate=order.group_rate)
+            for host in order.hosts
+        }
+        if order.groups
+        else {},
+    )
+    options.update(order.total)
+    return options
 
 
 def _urls(order: Order) -> list[str]:

@@ -238,6 +238,10 @@ _pace_options = common.all_of(
     ),
     common.gate_setting("--concurrency-per-host", help="Requests to one host at once, at most."),
     common.gate_setting("--concurrency", help="Requests at once, over all hosts."),
+    common.gate_setting(
+        "--shared-total/--own-total",
+        help="Whether --concurrency and the limits of all hosts are those of all processes with the same cache.",
+    ),
     common.gate_setting("--robots-concurrency", help="Requests for robots.txt at once, over all hosts."),
     click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default."),
     common.gate_setting("--max-delay", help="Refuse sites that ask for more seconds."),

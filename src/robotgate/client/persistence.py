@@ -33,6 +33,7 @@ from robotgate.errors import StoreError
 from robotgate.events import Events, StoreLost, StoreRecovered
 from robotgate.pace.lease import NOT_OWNED, NotOwned
 from robotgate.pace.scope import TOTAL, Scope
+from robotgate.pace.shares import LOOKS, Share
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
 from robotgate.stores.grants import ROBOTS
 
@@ -210,8 +211,14 @@ class Persistence:
         """Load the state of a host or a scope; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
-        call = store.load_host(key) if session is None else session.obtain(key, pace=pace)
         try:
+            share = scheduler.find(key)
+            if isinstance(share, Share) and share.budget is not None:
+                share.merge(await self._report("load", store.load_host(key)))
+                if scheduler.is_useless(share):
+                    del self._obtaining[key]
+                    return
+            call = store.load_host(key) if session is None else session.obtain(key, pace=pace)
             found = await self._report("load", call)
         except StoreError as error:
             found = error
@@ -343,6 +350,8 @@ def _look_pace(host: Host | Scope) -> float:
 
     Of a host whose scope is slower, most looks would be in vain: benchmarks/scopes_model.py.
     """
+    if isinstance(host, Share):
+        return LOOKS
     if isinstance(host, Scope):
         return 2 * host.delay
     return 2 * max((scope.delay for paced in host.waiting_origins for scope in paced.scopes), default=0.0)

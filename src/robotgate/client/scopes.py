@@ -18,6 +18,7 @@ from robotgate.client.proxy import proxy_of
 from robotgate.options import Group, group_function, limits
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scope import TOTAL, UNLIMITED, Scope
+from robotgate.pace.shares import SharedPermits, SharedTotal
 from robotgate.sites.site import Site
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ MIN_KEPT: Final = 1024
 class ScopeLimits:
     """The options of a gate of the same names."""
 
+    concurrency: int
     total_rate: tuple[int, float] | None
     total_budget: Budget | None
     origin_budget: Budget | None
@@ -67,6 +69,17 @@ class ScopeLimits:
             is_kept=has_store and self.total_budget is not None,
         )
 
+    def shared(self, pages: SharedPermits, lease: NotOwned | None) -> SharedTotal:
+        """As `total`, of a fleet."""
+        return SharedTotal(
+            pages,
+            concurrency=self.concurrency,
+            rate=next(iter(limits([self.total_rate])), None),
+            budget=self.total_budget,
+            bytes_per_second=self.total_bytes_per_second,
+            lease=lease,
+        )
+
 
 class ScopeBook:
     """The scopes of all origins.
@@ -85,6 +98,10 @@ class ScopeBook:
         self.has_addresses: bool = _slots(self._of_address) < UNLIMITED
         """Whether addresses are paced."""
         self._total = limits.total(has_store=scheduler.work.has_store)
+        pages = scheduler.places.pages
+        if isinstance(pages, SharedPermits):
+            self._total = scheduler.shared = limits.shared(pages, first_lease)
+            scheduler.scopes |= {share.key: share for share in scheduler.shared.shares}
         if self._total is not None:
             scheduler.scopes[TOTAL] = self._total
         budget = limits.origin_budget

@@ -285,7 +285,9 @@ class OriginView(HostView):
             blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
             scopes=tuple(scope.name for scope in site.scopes),
-            beyond_budget_of=next((scope.name for scope in site.scopes if is_spent(scope, now)), of_host),
+            beyond_budget_of=next(
+                (scope.name for scope in site.scopes if scope.opens_at(now) > now), of_host
+            ),
         )
 
     def __str__(self) -> str:

@@ -67,12 +67,18 @@ def is_spent(spender: Spender, now: float) -> bool:
     )
 
 
-def exceeded(spender: Spender, name: str, now: float) -> BudgetExceededError | None:
-    """Return the error for a request for a page; None if it may be sent."""
-    if not is_spent(spender, now):
-        return None
-    left = ends_at(spender) - now
-    return BudgetExceededError(name, str(spender.budget), left if left < math.inf else None)
+def opens_at(spender: Spender, now: float) -> float:
+    """Return when a page may be requested, as far as the budget is concerned; 0.0 if at any time."""
+    return ends_at(spender) if is_spent(spender, now) else 0.0
+
+
+def exceeded(budget: Budget, name: str, left: float) -> BudgetExceededError:
+    """Return the error for a request for a page.
+
+    Args:
+        left: seconds until the budget opens.
+    """
+    return BudgetExceededError(name, str(budget), left if left < math.inf else None)
 
 
 def count_page(spender: Spender, now: float) -> None:

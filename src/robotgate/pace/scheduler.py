@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
-from robotgate.pace.budget import SAVED_PAGES, count_bytes, count_page, ends_at, exceeded, is_spent
+from robotgate.pace.budget import SAVED_PAGES, exceeded, opens_at
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scope import Scope, holds_back, keep
+from robotgate.pace.shares import STEP, Share, SharedTotal
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
 from robotgate.pace.turn import (
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from robotgate.errors import BudgetExceededError, NestedTurnError, RobotGateError
-    from robotgate.pace.budget import Spender
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
 
@@ -145,6 +145,8 @@ class Scheduler:
     """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
     hosts: dict[str, Host] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
+    shared: SharedTotal | None = None
+    """The total of a fleet."""
     totals: Totals = field(default_factory=Totals)
     _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
     _alarms: list[Alarm] = field(default_factory=list)
@@ -253,7 +255,7 @@ class Scheduler:
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
             or not host.may_pace()
-            or (turn.scopes and not all(scope.may_pace() for scope in turn.scopes))
+            or (turn.scopes and not all(scope.may_start(now) for scope in turn.scopes))
             or ((host.budget is not None or turn.scopes) and self._is_beyond_budget(turn, now))
         ):
             # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
@@ -266,6 +268,7 @@ class Scheduler:
         for scope in turn.scopes:
             if len(scope.held) < scope.slots:
                 self.serve(scope, now)
+        self._hand_shares_on(now)
         return True
 
     def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
@@ -280,20 +283,15 @@ class Scheduler:
                 host.limiter.acquire().send(None)
         if self.work.has_store:
             self.work.note_change(host)
-            if (host.window is not None and host.window.is_urgent()) or (
-                host.budget is not None and not host.budget_pages % SAVED_PAGES
-            ):
+            if _is_urgent(host):
                 self.work.is_urgent.set()
         for scope in turn.scopes:
-            scope.begin(now)
-            if scope.budget is not None and not turn.ahead:
-                count_page(scope, now)
+            changed = scope.begin(now, is_page=not turn.ahead)
+            if scope.budget is not None:
                 self._refuse_if_spent(scope, now)
-            if scope.is_kept:
-                self.work.note_change(scope)
-                if (scope.window is not None and scope.window.is_urgent()) or (
-                    scope.budget is not None and not scope.budget_pages % SAVED_PAGES
-                ):
+            if changed.is_kept:
+                self.work.note_change(changed)
+                if _is_urgent(changed):
                     self.work.is_urgent.set()
 
     def check_budget(self, paced: PacedOrigin, now: float) -> None:
@@ -308,20 +306,23 @@ class Scheduler:
 
     def _beyond_budget(self, paced: PacedOrigin, now: float) -> BudgetExceededError | None:
         for scope in paced.scopes:
-            if scope.budget is not None and (error := exceeded(scope, scope.name, now)) is not None:
-                return error
+            if scope.budget is not None and (at := scope.opens_at(now)) > now:
+                return exceeded(scope.budget, scope.name, at - now)
         host = paced.host
-        return None if host.budget is None else exceeded(host, host.key, now)
+        if host.budget is not None and (at := opens_at(host, now)) > now:
+            return exceeded(host.budget, host.key, at - now)
+        return None
 
     def _is_beyond_budget(self, turn: PacedTurn, now: float) -> bool:
         return not turn.ahead and self._beyond_budget(turn.paced, now) is not None
 
     def _refuse_if_spent(self, scope: Scope, now: float) -> None:
         """Refuse the pages that wait for any host if the budget of a scope of theirs is used up."""
-        if self.places.waiting and is_spent(scope, now):
+        if self.places.waiting and scope.opens_at(now) > now:
             for host in self.hosts.values():
                 if any(scope in paced.scopes for paced in host.waiting_origins):
-                    self.refuse_unavailable(host, now)
+                    # Another process may want the host.
+                    self.reconsider(host)
 
     def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
@@ -355,12 +356,11 @@ class Scheduler:
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
         for scope in scopes:
-            scope.end(turn.bytes_read, now)
+            changed = scope.end(turn.bytes_read, now)
             if scope.budget is not None:
-                count_bytes(scope, turn.bytes_read, now)
                 self._refuse_if_spent(scope, now)
-            if scope.is_kept:
-                self.work.note_change(scope)
+            if changed.is_kept:
+                self.work.note_change(changed)
         if self.work.has_store:
             self.work.note_change(host)
         permits = self.places.robots if turn.ahead else self.places.pages
@@ -377,6 +377,7 @@ class Scheduler:
             for scope in scopes:
                 self.serve(scope, now)
             self._serve_permits(now)
+            self._hand_shares_on(now)
         elif not loop.is_closed():
             # Its coroutine was closed from outside.
             loop.call_soon_threadsafe(self._go_on, host, scopes)
@@ -439,6 +440,8 @@ class Scheduler:
             self._timer.cancel()
         if line is not None and move is LEAVE:
             self._hand_on_unused((line, *turn.paced.scopes))
+            if self.shared is not None:
+                self._hand_shares_on(self.now())
 
     # Granting turns.
 
@@ -497,6 +500,8 @@ class Scheduler:
                     self._refuse(turn, nested_error())
                     continue
                 self._join_line(turn, permits)
+                if permits is self.places.pages:
+                    self._wait_for_places(now)
                 self._hand_on_if_wanted(host)
                 return
             self._stop_waiting(turn, GRANT)  # 7.
@@ -531,6 +536,16 @@ class Scheduler:
         if left is not None and left is not line:
             self._hand_on_unused((left,))
 
+    def _look_at(self, host: Host | Scope, now: float) -> None:
+        if isinstance(host, Host):
+            self.dispatch(host, now)
+        elif isinstance(host, Share):
+            self._hand_shares_on(now)
+        else:
+            self.serve(host, now)
+            if host is self.shared:
+                self._serve_permits(now)
+
     def _look_again(self, scope: Scope, first: PacedTurn, now: float) -> bool:
         """See to it that a scope in whose line turns stand is looked at again. Return whether it is ready now.
 
@@ -547,10 +562,50 @@ class Scheduler:
         if scope.kept_for is not None and scope.is_kept_from(first, now):
             at = max(at, scope.kept_until_at)
         if at - now > CLOCK_GRAIN:  # 2.
+            if scope is self.shared:
+                at = min(at, self._ask_for_shares(now))
             if at < math.inf:
                 self._wake_at(scope, at, now)
             return False
         return True
+
+    # The shares of a fleet's total.
+
+    def _ask_for_shares(self, now: float) -> float:
+        """Ask for further shares of the total, for which a turn waits. Return when to do so again."""
+        if self.shared is None:
+            return math.inf
+        for share in self.shared.asks(now):
+            self.work.obtain(share)
+        return self.shared.asks_at if self.shared.asks_at - now > CLOCK_GRAIN else math.inf
+
+    def _wait_for_places(self, now: float) -> None:
+        """A turn waits for a permit that a further share would have."""
+        at = self._ask_for_shares(now)
+        if self.shared is not None and at < self.shared.wake_at:
+            self._wake_at(self.shared, at, now)
+
+    def is_useless(self, share: Share) -> bool:
+        """Return whether a share need not be obtained, because its budget is used up; then another is asked for."""
+        shared, now = self.shared, self.now()
+        if shared is None:
+            return False
+        self._refuse_if_spent(shared, now)
+        if shared.is_of_use(share, now):
+            return False
+        shared.fail(share, now)
+        self._look_at(shared, now)
+        return True
+
+    def _hand_shares_on(self, now: float) -> None:
+        """Hand those on that others want, and that this process has had for long enough or has no use for."""
+        if self.shared is None:
+            return
+        leaving, later = self.shared.handed_on(now)
+        for share, at in later:
+            self._wake_at(share, at, now)
+        for share in leaving:
+            self._hand_on_if_wanted(share)
 
     def serve(self, scope: Scope, now: float) -> None:
         """Look at the turns in a scope's line, the first in front, until one has taken it or none is left."""
@@ -598,6 +653,8 @@ class Scheduler:
             while len(permits.held) < permits.slots and (turn := _first(permits)) is not None:
                 turn.in_line = None
                 self.dispatch(turn.paced.host, now)
+        if self.shared is not None and self.places.pages.first() is not None:
+            self._wait_for_places(now)
 
     def _wake_at(self, host: Host | Scope, at: float, now: float) -> None:
         if host.wake_at != at:
@@ -632,10 +689,7 @@ class Scheduler:
                 late.append(whom)
                 continue
             whom.wake_at = math.inf
-            if isinstance(whom, Scope):
-                self.serve(whom, now)
-            else:
-                self.dispatch(whom, now)
+            self._look_at(whom, now)
         self._serve_permits(now)
         self._refuse_late(late, now)
         if self._alarms:
@@ -679,6 +733,10 @@ class Scheduler:
 
     def refuse_all(self, host: Host | Scope, error: RobotGateError) -> None:
         """Refuse the turns that wait for a host or need a scope, such as one whose state cannot be loaded."""
+        if isinstance(host, Share) and self.shared is not None:
+            if self.shared.fail(host, self.now() + STEP):
+                return
+            host = self.shared
         hosts = self.hosts.values() if isinstance(host, Scope) else [host]
         for paced in [paced for each in hosts for paced in each.waiting_origins]:
             if paced.host is host or host in paced.scopes:
@@ -696,12 +754,8 @@ class Scheduler:
         now = self.now()
         at = paced.host.free_at(paced, now, ahead=False)
         for scope in paced.scopes:
-            at = max(at, scope.ready_at(now))
-        spenders: list[Spender] = [paced.host, *paced.scopes]
-        for spender in spenders:
-            if is_spent(spender, now):
-                at = max(at, ends_at(spender))
-        left = at - now
+            at = max(at, scope.ready_at(now), scope.opens_at(now))
+        left = max(at, opens_at(paced.host, now)) - now
         return left if left > CLOCK_GRAIN else 0.0
 
     # What came of a request.
@@ -831,6 +885,11 @@ class Scheduler:
             # Those before this went to the store with the host.
             host.window.note_saved(host.window.tell())
         now = self.now()
+        if isinstance(host, Share) and self.shared is not None:
+            self.shared.take(host, now)
+            self._refuse_if_spent(self.shared, now)
+            self._look_at(self.shared, now)
+            return
         if isinstance(host, Scope):
             self.serve(host, now)
             return
@@ -850,7 +909,7 @@ class Scheduler:
             was_spent = host.window.is_spent()
             host.window.note_saved(counted)
             if was_spent:
-                self._look_at(host)
+                self._look_at(host, self.now())
 
     def note_wanted(self, host: Host | Scope) -> None:
         """Another process asks for a host or a scope: hand it on when each slot has had a turn since it was obtained,
@@ -859,13 +918,7 @@ class Scheduler:
         Where none waits here, or the first is held back, it is handed on earlier: see `dispatch` and `serve`.
         """
         host.is_wanted = True
-        self._look_at(host)
-
-    def _look_at(self, host: Host | Scope) -> None:
-        if isinstance(host, Scope):
-            self.serve(host, self.now())
-        else:
-            self.dispatch(host, self.now())
+        self._look_at(host, self.now())
 
     def _hand_on_if_wanted(self, host: Host | Scope) -> None:
         """Hand a host on to the process that wants it, unless a turn is granted or open here."""
@@ -888,6 +941,14 @@ def _first(permits: Permits) -> PacedTurn | None:
 def _has_scopes(paced: PacedOrigin, now: float) -> bool:
     """Return whether the scopes of an origin are known, and this process paces them."""
     return now < paced.scopes_until_at and all(scope.may_pace() for scope in paced.scopes)
+
+
+def _is_urgent(host: Host | Scope) -> bool:
+    """Return whether a store should know soon what has been counted: a crash would lose it."""
+    window = host.window
+    if window is not None and window.is_kept and window.is_urgent():
+        return True
+    return host.budget is not None and not host.budget_pages % SAVED_PAGES
 
 
 def _is_void(alarm: Alarm) -> bool:

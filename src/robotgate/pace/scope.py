@@ -19,7 +19,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from robotgate.pace.budget import read_by
+from robotgate.pace.budget import count_bytes, count_page, opens_at, read_by
 from robotgate.pace.lease import Leased
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
@@ -180,20 +180,34 @@ class Scope(Permits, Leased):
         )
         return at + before * self.delay
 
-    def begin(self, now: float) -> None:
-        """Record that a request is sent now."""
+    def may_start(self, now: float) -> bool:  # That of a fleet's total depends on it.
+        """Return whether a granted turn may start now, as far as the right of this process goes."""
+        return self.may_pace()
+
+    def begin(self, now: float, *, is_page: bool) -> Scope:
+        """Record that a request is sent now. Return what has changed by that, for a store."""
         self.visits += 1
         self.last_visit_at = max(self.last_visit_at, now)
         if self.window is not None:
             self.window.count(now)
+        if self.budget is not None and is_page:
+            count_page(self, now)
+        return self
 
-    def end(self, bytes_read: int, now: float) -> None:
-        """Record that a response has ended, or that its request is abandoned."""
+    def end(self, bytes_read: int, now: float) -> Scope:
+        """Record that a response has ended, or that its request is abandoned; as `begin`."""
+        if self.budget is not None:
+            count_bytes(self, bytes_read, now)
         self.bytes_read += bytes_read
         if self.bytes_per_second < math.inf:
             self.next_allowed_at = max(self.next_allowed_at, read_by(self, bytes_read, now))
         if self.slots == 1:
             self.last_visit_at = max(self.last_visit_at, now)
+        return self
+
+    def opens_at(self, now: float) -> float:
+        """As `budget.opens_at`."""
+        return opens_at(self, now)
 
     def may_drop(self, now: float) -> bool:
         """Return whether nothing that binds now would be lost with it."""
