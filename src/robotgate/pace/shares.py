@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHARES: Final = 32
 """At most."""
-HOLD_TURNS: Final = 40
+HOLD_TURNS: Final = 60
 """Turns after which a share is handed on that another process asks for."""
 MIN_HOLD: Final = 2.0
 """Seconds for which it is kept at least, unless this process has no use for it."""
@@ -75,7 +75,7 @@ class Share(Scope):
         places: pages that may be open at once.
     """
 
-    __slots__ = ("asked_at", "obtained_at", "places", "used_at")
+    __slots__ = ("asked_at", "known_at", "obtained_at", "places", "used_at")
 
     def __init__(
         self,
@@ -96,6 +96,8 @@ class Share(Scope):
         self.places: int = places
         self.asked_at: float = math.inf
         """Since when it is asked for; infinity while it is not."""
+        self.known_at: float = 0.0
+        """It is due then at the earliest."""
         self.obtained_at: float = 0.0
         self.used_at: float = 0.0
         """When it was needed last."""
@@ -107,6 +109,16 @@ class Share(Scope):
     def may_drop(self, now: float) -> bool:
         """As `Scope.may_drop`: never."""
         return False
+
+    def next_at(self, now: float) -> float:
+        """As `due_at`, which is not computed again before the last result has come: instants only move later."""
+        if self.known_at - now <= CLOCK_GRAIN:
+            self.known_at = self.due_at(now)
+        return self.known_at
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a request may start now."""
+        return self.next_at(now) - now <= CLOCK_GRAIN
 
     def room(self, now: float) -> int:
         """Return how many requests may start now."""
@@ -130,7 +142,7 @@ class SharedTotal(Scope):
         lease: the first one of a share.
     """
 
-    __slots__ = ("_leaving", "_owned", "_pages", "asks_at", "shares")
+    __slots__ = ("_leaving", "_owned", "_pages", "_updated_at", "asks_at", "shares")
 
     def __init__(
         self,
@@ -166,6 +178,7 @@ class SharedTotal(Scope):
         self._leaving: list[Share] = []
         """Those that are handed on as soon as the others have enough places."""
         self._pages = pages
+        self._updated_at = 0.0
         self.asks_at: float = 0.0
         """When to ask for a further one."""
 
@@ -182,23 +195,30 @@ class SharedTotal(Scope):
         self._pages.slots = min(self._pages.most, sum(share.places for share in owned))
         return owned
 
+    def _usable(self, now: float) -> list[Share]:
+        """As `_update`, once an instant."""
+        if now != self._updated_at:
+            self._updated_at = now
+            self._update()
+        return self._owned
+
     # As a scope.
 
     def may_start(self, now: float) -> bool:
         """As `Scope.may_start`."""
-        return any(share.room(now) for share in self._of_use(self._update(), now))
+        return any(share.is_due(now) for share in self._of_use(self._usable(now), now))
 
     def due_at(self, now: float) -> float:
         """As `Scope.due_at`: infinity, too, as long as this process has no share that is of use."""
-        owned = self._of_use(self._update(), now)
+        owned = self._of_use(self._usable(now), now)
+        if not self.granted:
+            return min((share.next_at(now) for share in owned), default=math.inf)
         room = 0
         for share in owned:
-            room += share.room(now)
+            room += share.room(now) if share.is_due(now) else 0
             if room > self.granted:
                 return now
-        if self.granted:
-            return math.inf
-        return min((share.due_at(now) for share in owned), default=math.inf)
+        return math.inf
 
     def start_behind(self, turn: object, now: float) -> float:
         """As `Scope.start_behind`; what other processes will hand on is not known."""
@@ -206,7 +226,7 @@ class SharedTotal(Scope):
         return at if at < math.inf else now
 
     def begin(self, now: float, *, is_page: bool) -> Scope:
-        """As `Scope.begin`, in the first share that has room."""
+        """As `Scope.begin`, in the first share that is due."""
         owned, places = self._owned, len(self._pages.held)
         needed = 0
         for share in owned:
@@ -216,11 +236,11 @@ class SharedTotal(Scope):
             needed += 1
             if places <= 0:
                 break
-        with_room = (share for share in self._of_use(owned, now) if share.room(now))
+        due = (share for share in self._of_use(owned, now) if share.is_due(now))
         if owned[0].window is None:
-            taken = min(islice(with_room, needed), key=lambda share: share.visits - share.owned_visits)
+            taken = min(islice(due, needed), key=lambda share: share.visits - share.owned_visits)
         else:
-            taken = next(with_room)
+            taken = next(due)
         taken.used_at = now
         if self.budget is not None and is_page:
             count_page(self, now)
@@ -267,7 +287,7 @@ class SharedTotal(Scope):
     def take(self, share: Share, now: float) -> None:
         """A share has been obtained."""
         self.asks_at = 0.0
-        share.asked_at, share.obtained_at = math.inf, now
+        share.asked_at, share.obtained_at, share.known_at = math.inf, now, 0.0
         self._owned.append(share)
         self._update()
 
