@@ -108,6 +108,29 @@ async def test_turn_that_another_passes_delays_none_that_came_before_it() -> Non
     assert bench.starts[-2:] == [(60.5, "second"), (61.5, "both")]
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.1, 1.0])
+async def test_turn_that_needs_two_busy_scopes_is_not_passed_for_ever(delay: float) -> None:
+    """Neither is ever free when the other is, until both are kept for it; with and without delays."""
+    bench = Bench()
+    one, two = scope(bench, "1", delay), scope(bench, "2", delay)
+
+    async def busy(name: str, *scopes: Scope) -> None:
+        paced = origin(bench, name, *scopes)
+        while True:
+            await bench.begin(turn := PacedTurn(paced))
+            await asyncio.sleep(1.0)
+            bench.scheduler.end(turn, bench.scheduler.now())
+
+    tasks: list[asyncio.Task[None]] = []
+    for name in "abcd":
+        tasks += [asyncio.create_task(busy(f"{name}.example", [one, two][len(tasks) % 2]))]
+        await asyncio.sleep((1.0 + delay) / 2)
+    async with asyncio.timeout(600.0):
+        await bench.visit("both", origin(bench, "both.example", one, two))
+    for task in tasks:
+        await leave(task)
+
+
 @pytest.mark.parametrize("slots", [1, 4, UNLIMITED])
 async def test_wanted_scope_is_handed_on_though_many_use_it(slots: int) -> None:
     """After a turn for each slot, and after some where it has any number of them."""

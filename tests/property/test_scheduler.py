@@ -497,6 +497,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             and other.law.host.may_pace()
             and other is min(other.law.waiting, key=lambda waiter: waiter.rank)
             and other.law.could_start(other, self.now)
+            and now < other.paced.scopes_until_at
             and not self.taken(other, now, but=visitor.turn)
         ]
         assert not passed, f"{visitor.number} has the permit for which {passed} waited"
@@ -566,9 +567,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         elif isinstance(error, StoreError):
             assert self.has_failed
         elif isinstance(error, HostUnavailableError):
-            due_at = self.soonest_at(visitor)
-            opens_at = within(paced, due_at, ahead=visitor.turn.ahead)
-            is_over = due_at < opens_at and opens_at > now + paced.options["max_block"] - GRAIN
+            is_over = False
+            for strictly in (True, False):
+                due_at = self.soonest_at(visitor, strictly=strictly)
+                opens_at = within(paced, due_at, ahead=visitor.turn.ahead)
+                is_over |= due_at < opens_at and opens_at > now + paced.options["max_block"] - GRAIN
             assert is_over or law.is_closed_to(paced, now), f"{visitor.number} was refused at {now}: {error}"
         else:
             assert isinstance(error, TooSoonError), error
@@ -577,10 +580,12 @@ class SchedulerMachine(RuleBasedStateMachine):
                 f"{visitor.number} was refused at {now}, though it could start at {soonest_at}"
             )
 
-    def soonest_at(self, visitor: Visitor) -> float:
+    def soonest_at(self, visitor: Visitor, *, strictly: bool = True) -> float:
         """When a visitor that has been refused would have started, all others, slots and hours aside."""
         law, now = visitor.law, self.now
-        at = max(now, law.due_at(visitor.paced, ahead=True, strictly=True, at_any_hour=True))
+        at = max(now, law.due_at(visitor.paced, ahead=True, strictly=strictly, at_any_hour=True))
+        if not strictly:
+            return at
         return max(
             at, *(quota_due_at([*law.starts, *[now for _ in law.granted]], rate) for rate in law.quotas), 0.0
         )
@@ -668,13 +673,21 @@ class SchedulerMachine(RuleBasedStateMachine):
         """The scopes that hold a turn up, or that are yet to be obtained. The total rate is looked at elsewhere.
 
         Args:
-            since, but: as `ScopeLaw.is_free`.
+            since, but: as `ScopeLaw.is_free`; with `but`, turns before it in any line hold it up, too.
         """
-        laws = [self.scopes[scope] for scope in visitor.paced.scopes if scope in self.scopes]
+        in_line = [other for law in self.laws for other in law.waiting if but and other.turn.is_in_line]
         return [
-            law.scope
-            for law in laws
-            if not (law.scope.may_pace() and law.is_free(visitor.turn, now, since=since, but=but))
+            scope
+            for scope in visitor.paced.scopes
+            if scope in self.scopes
+            and (
+                not scope.may_pace()
+                or not self.scopes[scope].is_free(visitor.turn, now, since=since, but=but)
+                or any(
+                    scope in other.paced.scopes and scope.order(other.turn) < scope.order(visitor.turn)
+                    for other in in_line
+                )
+            )
         ]
 
     def is_held_up(self, visitor: Visitor) -> bool:
@@ -775,6 +788,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_wait=patience,
         tries_now=st.booleans(),
         dawdles=st.sampled_from([False, False, True]),
+        step=st.sampled_from([0, 1]),
+        moves=st.sampled_from([0, 0, 50, 5000]),
     )
     def arrive(
         self,
@@ -786,10 +801,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_wait: float | None,
         tries_now: bool,
         dawdles: bool,
+        step: int = 0,
+        moves: int = 0,
     ) -> None:
-        """A task asks for a turn."""
-        paced = self.pick_origin(where)
-        for _ in range(count):
+        """Tasks ask for turns of one origin, or of one after the other.
+
+        Args:
+            moves: from line to line, which they have made already.
+        """
+        for number in [where + each * step for each in range(count)]:
+            paced = self.pick_origin(number)
             law = self.law_of(paced)
             self.came += 1
             turn = PacedTurn(
@@ -797,6 +818,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 ahead=ahead,
                 priority=0 if ahead else priority,
                 deadline_at=math.inf if max_wait is None or ahead else self.now + max_wait,
+                moves=moves,
             )
             visitor = Visitor(
                 number=self.came,

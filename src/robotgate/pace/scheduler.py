@@ -526,7 +526,7 @@ class Scheduler:
                 first[scope] = turn
         for scope, turn in first.items():
             self._join_line(turn, scope)
-            self._look_again(scope, turn, now)
+            self._look_again(scope, _first(scope) or turn, now)
         return has_refused
 
     def _join_line(self, turn: PacedTurn, line: Permits) -> None:

@@ -40,6 +40,8 @@ UNLIMITED: Final = sys.maxsize
 """Slots of a scope that limits none."""
 MOVES_FOR_DELAY: Final = 64
 """Moves from line to line after which a turn's scopes are kept for it as long as the delay of the one that it left."""
+LEAST_KEPT: Final = 0.5
+"""Seconds that count as that delay at least: a response may take longer than the delay, or there is none."""
 
 
 _KEPT: Final = ("visits", "bytes_read", "budget_began_at", "budget_ends_at", "budget_pages", "budget_bytes")
@@ -269,8 +271,12 @@ def keep(turn: TurnPlace, scopes: Sequence[Scope], left: Scope, now: float) -> f
         until when they are kept; None if they are not.
     """
     turn.moves += 1
-    until_at = max(scope.ready_at(now) for scope in scopes)
-    if (until_at - now) * MOVES_FOR_DELAY > turn.moves * left.delay:
+    longest = turn.moves * max(left.delay, LEAST_KEPT) / MOVES_FOR_DELAY
+    until_at = max(scope.due_at(now) for scope in scopes)
+    if until_at == math.inf:
+        # Of a scope that is taken it is not known when it will be free.
+        until_at = now + longest
+    if until_at - now > longest:
         return None
     if any(scope.is_kept_from(turn, now) for scope in scopes):
         return None
