@@ -52,6 +52,7 @@ REFUSED: Final[dict[str, tuple[tuple[object, ...], str]]] = {
     ),
     "address_concurrency": ((0, -1, 1.0, "1", True, math.nan), ""),
     "address_exempt": (("203.0.113.0/24", None, 7, ["203.0.113.5/24"], ["example.org"], [7], [b"ffff"]), ""),
+    "groups": ((None, 7, "shops", [], {"*.example": "shops"}, {"*.example": None}), ""),
     **dict.fromkeys(("rate", "total_rate"), (NO_RATE, "")),
     **dict.fromkeys(
         ("budget", "origin_budget", "total_budget"), ((100, (100, 60), {"pages": 100}, Budget), ".*Budget")

@@ -12,7 +12,7 @@ import pytest
 from tests.stores.files import locked
 from tests.waiting import until
 
-from robotgate import RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate import Group, RobotGate, SQLiteStore, StoreError, TooSoonError, WhenLost
 from robotgate.sites import HostAccess
 from robotgate.stores.sqlite import database
 
@@ -140,3 +140,18 @@ async def test_gates_of_a_file_agree_on_its_blocks(open_gate: OpenGate, tmp_path
 
 def _is_blocked_until(gate: RobotGate, until_at: float | None) -> bool:
     return gate.host("http://last.example/").blocked_by_operator_until_at == pytest.approx(until_at, abs=1.0)
+
+
+@pytest.mark.parametrize("group", [Group("shops", delay=3600.0), Group("shops", rate=(1, 3600.0))])
+async def test_restart_forgets_no_group(open_gate: OpenGate, tmp_path: Path, group: Group) -> None:
+    """Neither its delay nor its quota: another of its hosts has to wait."""
+    told = []
+    for host in "ab":
+        gate = await open_gate(store=tmp_path / "cache.db", groups={"*.example": group})
+        gate.learn(f"http://{host}.example/", b"")
+        try:
+            await gate.fetch(f"http://{host}.example/page", max_wait=1.0)
+        except TooSoonError as error:
+            told.append(error.retry_after)
+        await gate.aclose()
+    assert told == [pytest.approx(3600.0, abs=60.0)]
