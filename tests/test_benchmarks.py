@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks import pace, scopes_model, weave
+from benchmarks import pace, promises_model, scopes_model, weave
 from benchmarks.__main__ import NAMES, main
 from benchmarks._bench import Cost, interleaved
 from benchmarks._plots import PICTURES, THEMES, draw, exponent, stale_plots
@@ -149,6 +149,14 @@ def test_models_of_scopes_run() -> None:
     fleet = Fleet(Shape(4, ((2, 0.5),), processes=2, pages=4))
     fleet.figures()
     assert fleet.left == 0
+
+
+@pytest.mark.parametrize("engine", promises_model.ENGINES)
+def test_model_of_promises_runs(engine: str) -> None:
+    """All tasks but those that are lost get their page, and most of them when they come the second time."""
+    host = promises_model.Host(engine, 2.0, tasks=200, delay=1.0, takes=0.3, lost=0.05, new=0.0)
+    assert host.pages + host.missed == 200
+    assert host.vain <= 1.2 * host.pages
 
 
 def copied(root: Path) -> None:

@@ -130,7 +130,7 @@ class PreferenceError(RobotGateError, ClientError):
 
 
 class TooSoonError(RobotGateError, ClientError):
-    """The wait for the host's turn would be longer than ``max_wait``."""
+    """The wait for the host's turn would be longer than ``max_wait``; or, with `try_turn`, it has not come."""
 
     status: ClassVar[int] = 503
 
@@ -139,7 +139,7 @@ class TooSoonError(RobotGateError, ClientError):
         super().__init__(f"{host} is not due within max_wait; {when}")
         self.host = host
         self.retry_after = retry_after
-        """Seconds until the turn could begin, at the earliest."""
+        """Seconds until the turn could begin, at the earliest; with `try_turn`, until the turn of this task."""
 
 
 class HostUnavailableError(RobotGateError, ClientError):

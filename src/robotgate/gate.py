@@ -50,6 +50,8 @@ from robotgate.options import (
     signature_of,
     unless_none,
 )
+from robotgate.pace.host import Trial
+from robotgate.pace.promises import MAX_WAIT
 from robotgate.pace.scheduler import Scheduler
 from robotgate.pace.shares import SharedPermits
 from robotgate.pace.store_work import StoreWork
@@ -466,6 +468,36 @@ class RobotGate:
         max_wait = self._patience(max_wait)
         pages = self._check_open()
         return Turn(self._turns.make(url, priority, max_wait), pages)
+
+    def try_turn(self, url: str | URL, *, max_wait: float = MAX_WAIT) -> Turn:
+        """``async with`` takes the host's turn to fetch this URL if it is due, or raises `TooSoonError` at once.
+
+        For workers that take tasks of any host from a queue, and do not wait for one: the worker gives the task back,
+        to come again after the error's `retry_after`. That is when the task's own turn comes, behind all others that
+        asked: many tasks of one host come back one after the other. With a store that processes share, the others are
+        those of all processes.
+
+        A site's unknown robots.txt is requested and waited for, as by `turn`; and while another process has the host's
+        turn, the task waits until it is told its place, for 2 s at most. Each further hop of a redirect, by
+        `Turn.fetch`, waits for its turn: give ``allow_redirects=False``, and make a task of the target.
+
+        Args:
+            max_wait: seconds that a task waits at most that comes when it was told to, if turns before it took longer
+                than expected, or came late. With 0, more tasks come back in vain.
+
+        Raises (on entering the block):
+            TooSoonError: the task's turn has not come.
+            as `turn`.
+
+        Raises (at once):
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: an argument makes no sense.
+        """
+        check_seconds("max_wait", max_wait)
+        pages = self._check_open()
+        turn = self._turns.make(url)
+        turn.trial = Trial(max_wait)
+        return Turn(turn, pages)
 
     def ready(
         self,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar, Unpack
 from robotgate.client.attempt import RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
 from robotgate.options import BY_OPTION, ByOption
+from robotgate.pace.promises import MAX_WAIT
 from robotgate.pace.scheduler import is_running
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Doors(Protocol):
     ) -> Turn:
         """As `RobotGate.turn`."""
 
+    def try_turn(self, url: str | URL, *, max_wait: float = MAX_WAIT) -> Turn:
+        """As `RobotGate.try_turn`."""
+
 
 class ThreadsafeGate:
     """A gate's questions and requests as plain calls, for threads: each returns when it is answered.
@@ -103,6 +107,10 @@ class ThreadsafeGate:
         """``with`` waits for the host's turn to fetch this URL, with any client: `RobotGate.turn`."""
         make = partial(self._gate.turn, url, priority=priority, max_wait=max_wait)
         return ThreadTurn(self._turns, make, self._blocks)
+
+    def try_turn(self, url: str | URL, *, max_wait: float = MAX_WAIT) -> ThreadTurn:
+        """``with`` takes the host's turn to fetch this URL, or raises `TooSoonError` at once: `RobotGate.try_turn`."""
+        return ThreadTurn(self._turns, partial(self._gate.try_turn, url, max_wait=max_wait), self._blocks)
 
     def _run(self, make: Callable[[], Awaitable[T]]) -> T:
         loop = _loop_of(self._turns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -31,6 +32,21 @@ async def test_workers_are_one_crawler_to_the_hosts(store: str) -> None:
     assert [len(worker.pages) for worker in fleet.workers] == [EACH] * WORKERS
     assert site.robots_requests == dict.fromkeys(HOSTS, 1)
     assert len(site.visits) == WORKERS * EACH + len(HOSTS)
+    assert site.short_gaps(DELAY) == []
+
+
+async def test_tasks_come_back_when_their_turn_has_come(store: str) -> None:
+    """No worker waits for a host, and nearly each task has its turn when it comes the second time."""
+    async with (
+        Site(takes=ANSWER) as site,
+        Fleet([replace(order, tries=True) for order in orders(store, site.port)]) as fleet,
+    ):
+        await fleet.ended()
+    assert fleet.failures == []
+    done = [worker.done for worker in fleet.workers if worker.done is not None]
+    assert [each.pages for each in done] == [EACH] * WORKERS
+    assert sum(each.vain for each in done) <= 1.2 * WORKERS * EACH
+    assert site.robots_requests == dict.fromkeys(HOSTS, 1)
     assert site.short_gaps(DELAY) == []
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import ClientError, ClientSession, TCPConnector
 from tests.gate.servers import EverywhereHere
 
-from robotgate import Budget, GateOptions, Group, RobotGate, SQLiteStore
+from robotgate import Budget, GateOptions, Group, RobotGate, SQLiteStore, TooSoonError
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Order:
     lease: float = 20.0
     """Seconds after which a server takes it to have ended when it is silent; files have their own."""
     patience: float = 30.0
+    tries: bool = False
+    """Whether each page is a task that does not wait for its turn, but comes back when it is told to."""
     tells_all: bool = True
     """Whether it says of each page that it has ended, for whoever counts; else only of those that it did not get."""
 
@@ -77,6 +79,8 @@ class Done:
     """Seconds of processor time."""
     seconds: float
     """Since the word."""
+    vain: int
+    """How often a task was told to come again."""
 
 
 Said = Ready | Fetched | Done
@@ -103,10 +107,22 @@ async def _crawl(order: Order, pipe: Connection) -> None:
             f"ExampleBot/1.{order.number}", contact="bot@example.org", **_options(order, session, store)
         ) as gate,
     ):
+        vain = 0
+
+        async def get(url: str) -> int:
+            nonlocal vain
+            while order.tries:
+                try:
+                    async with gate.try_turn(url) as turn:
+                        return (await turn.fetch()).status
+                except TooSoonError as error:
+                    vain += 1
+                    await asyncio.sleep(error.retry_after)
+            return (await gate.fetch(url)).status
 
         async def fetch(url: str) -> str:
             try:
-                outcome = str((await gate.fetch(url)).status)
+                outcome = str(await get(url))
             except ClientError as error:
                 outcome = f"{type(error).__name__}: {error}"
             if order.tells_all or outcome != GOT:
@@ -115,7 +131,7 @@ async def _crawl(order: Order, pipe: Connection) -> None:
 
         outcomes = await asyncio.gather(*map(fetch, _urls(order)))
     await store.aclose()
-    pipe.send(Done(outcomes.count(GOT), time.process_time() - cpu, time.monotonic() - began_at))
+    pipe.send(Done(outcomes.count(GOT), time.process_time() - cpu, time.monotonic() - began_at, vain))
 
 
 def group_of(host: str, groups: int) -> str:

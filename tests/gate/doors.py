@@ -36,6 +36,7 @@ WAITING_DOORS: Final[dict[str, Door]] = {
     "fetch with options": lambda gate, url: gate.fetch(url, params={"a": "b"}, retries=1),
     "stream": lambda gate, url: gate.fetch(url).__aenter__(),
     "turn": lambda gate, url: gate.turn(url).__aenter__(),
+    "try_turn": lambda gate, url: gate.try_turn(url).__aenter__(),
 }
 
 DOORS: Final = PROMPT_DOORS | WAITING_DOORS

@@ -154,7 +154,11 @@ async def test_patience_of_threads_ends(open_gate: OpenGate) -> None:
     def crawl() -> None:
         with door.turn(PAGE) as turn:
             assert turn.verdict.allowed
-        for call in (lambda: door.fetch(PAGE, max_wait=0), door.turn(PAGE, max_wait=1).__enter__):
+        for call in (
+            lambda: door.fetch(PAGE, max_wait=0),
+            door.turn(PAGE, max_wait=1).__enter__,
+            door.try_turn(PAGE).__enter__,
+        ):
             with pytest.raises(TooSoonError):
                 call()
 

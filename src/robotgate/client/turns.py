@@ -38,7 +38,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.pace.host import PacedTurn
+from robotgate.pace.host import PacedTurn, Trial
 from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
@@ -225,6 +225,8 @@ class PageTurn(PacedTurn):
         await self._renewed()
 
     async def _renewed(self) -> None:
+        if self.trial is not None:
+            self.deadline_at, self.trial = math.inf, Trial(self.trial.max_wait)
         self.turns.scheduler.places.move(self, RENEW)
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
@@ -469,7 +471,7 @@ class Turns:
             return
         if left > turn.paced.options["max_block"]:
             raise HostUnavailableError(host, left, "the redirect to it asks for a pause by Retry-After")
-        if now + left > turn.deadline_at:
+        if now + left > turn.deadline_at or turn.trial is not None:
             raise TooSoonError(host, left)
         await self.pause(left + COARSEST_TIMER)
 

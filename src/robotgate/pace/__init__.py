@@ -8,7 +8,9 @@
     quota       at most so many starts in any so many seconds
     learned     the delay that a host teaches us where it does not say
     turn        the states of a turn, its moves, and the permits that it holds
+    promises    when a task that asked too soon is to come again
     host        one host: its limits, its waiting and its open turns
+    trying      turns that do not wait in line, but are promised a place
     scheduler   which waiting turn is granted next, over all hosts
     store_work  what the scheduler and the store's side tell each other
 """

@@ -22,6 +22,7 @@ from robotgate.options import Budget, HostOptions, limits
 from robotgate.pace.budget import count_bytes, count_page, read_by, strictest
 from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.lease import Leased
+from robotgate.pace.promises import averaged
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.scope import Scope, holds_back
 from robotgate.pace.signals import MAX_PAUSE, Heard
@@ -74,6 +75,18 @@ comes too late, at its deadline at the latest."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class Trial:
+    """Of a turn that does not wait in line: what is known of its place. `pace.trying` has how."""
+
+    max_wait: float
+    """Seconds that it waits at most, if it was promised a place."""
+    is_expected: bool = False
+    """Whether it has redeemed a promise of its host."""
+    admitted: dict[Host | Scope, float] = field(default_factory=dict)
+    """The host and the scopes in whose lines it may stand, and when it is expected to start."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class PacedTurn(TurnPlace):
     """One request, from the moment it asks for its host until its response has ended."""
 
@@ -82,6 +95,8 @@ class PacedTurn(TurnPlace):
     status: int | None = None
     bytes_read: int = 0
     scopes: tuple[Scope, ...] = ()
+    trial: Trial | None = None
+    """None: it waits in line; else it is refused if its place has not come."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -174,6 +189,11 @@ class Host(HostPlaces, Leased):
     learned_delay: float = 0.0
     limit_delay: float = 0.0
     eases_at: float = 0.0
+    turn_time: float = 0.0
+    promised_from_at: float = 0.0
+    promised_until_at: float = 0.0
+    promised_step: float = 0.0
+    admitted_until_at: float = 0.0
     floor: float = 0.0
     """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
     delay: float = 0.0
@@ -497,6 +517,8 @@ class Host(HostPlaces, Leased):
             if now > self.last_visit_at:
                 self.last_visit_at = now
             self.visit_delay = self.delay
+        if turn.trial is not None:
+            self.turn_time = averaged(self.turn_time or self.latency, now - turn.began_at, turns=self.visits)
         if turn.paced.probe is not turn:
             return False
         turn.paced.probe = None

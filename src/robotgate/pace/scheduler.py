@@ -25,10 +25,12 @@ from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
 from robotgate.pace.budget import SAVED_PAGES, exceeded, opens_at
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.lease import NOT_OWNED
+from robotgate.pace.promises import LATEST
 from robotgate.pace.scope import Scope, holds_back, keep
 from robotgate.pace.shares import STEP, Share, SharedTotal
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
+from robotgate.pace.trying import is_known, needed, note_start, promised, refusal
 from robotgate.pace.turn import (
     ABANDON,
     BEGIN,
@@ -63,6 +65,8 @@ LIMITER_RETRY_DELAY: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
 STORE_TIMEOUT: Final = 1.0
 """Seconds that a store may take to answer, although the caller would wait no longer for its turn."""
+KEPT: Final = 0.05
+"""Seconds for which a host is kept for a turn that was promised the next place."""
 REPORTED_GROWTH: Final = 1.0
 """Seconds by which a known block has to grow to be reported again."""
 
@@ -182,7 +186,8 @@ class Scheduler:
         host = paced.host
         permits = self.places.robots if turn.ahead else self.places.pages
         if (
-            len(host.in_slots) >= host.slots
+            turn.trial is not None
+            or len(host.in_slots) >= host.slots
             or host.starting is not None
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (host.waiting_origins and host.has_waiters())
@@ -209,7 +214,7 @@ class Scheduler:
         """Wait until a turn is granted. `begin_granted` begins it; `give_back` leaves it to the next.
 
         Raises:
-            TooSoonError: it would be granted after its deadline.
+            TooSoonError: it would be granted after its deadline, or its place has not come.
             HostUnavailableError: the origin is given up, or is blocked for longer than `max_block`.
             BudgetExceededError: it is beyond a budget.
             NestedTurnError: this task holds what the turn would wait for.
@@ -262,6 +267,8 @@ class Scheduler:
             self.give_back(turn)
             return False
         self.places.move(turn, START)
+        if turn.trial is not None:
+            note_start(turn.trial, now)
         self._start(turn, host, now)
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
@@ -400,18 +407,25 @@ class Scheduler:
             turn.arrival = next(self._arrivals)
         turn.holder = task
         owned = host.may_pace()
+        if turn.trial is not None:
+            turn.deadline_at = min(turn.deadline_at, now + turn.trial.max_wait)
+            owned = is_known(host)
         if turn.deadline_at < math.inf:
             if (error := self._lateness(turn, now)) is not None:
+                self._offer(turn, now)
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._set_alarm((refused_at, True, turn.arrival, turn), now)
         turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
         self.places.move(turn, WAIT)
+        self._offer(turn, now)
         self.dispatch(host, now)
         return granted
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
+        if turn.trial is not None:
+            return refusal(turn, turn.trial, now)
         paced = turn.paced
         if paced.host.may_pace():
             start_at = paced.host.start_behind(turn, now)
@@ -423,6 +437,37 @@ class Scheduler:
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return TooSoonError(paced.host.key, start_at - now) if is_late else None
+
+    def _look_at_places(self, turns: Iterable[PacedTurn], now: float) -> None:
+        """Refuse those that would start too late, by what is known now and was not when they came."""
+        # In their order: a refused turn does not count against later ones.
+        turns = sorted(turns, key=lambda turn: turn.rank)
+        for turn in turns:
+            error = self._lateness(turn, now)
+            if error is not None:
+                self._refuse(turn, error)
+            else:
+                self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
+        for turn in turns:
+            self._offer(turn, now)
+
+    def _offer(self, turn: PacedTurn, now: float) -> None:
+        """Have what a tried turn needs handed on as soon as it is not used here: now, if the turn was refused.
+
+        Where a process tries turns, others do so at any time, and each of them waits until it is told its place.
+        """
+        if turn.trial is None:
+            return
+        for each in needed(turn):
+            if each.lease is None or each.lease is NOT_OWNED:
+                continue
+            each.is_wanted = True
+            if turn.state is not NEW:
+                continue
+            if isinstance(each, Scope):
+                self.serve(each, now)
+            else:
+                self.dispatch(each, now)
 
     def _stop_waiting(self, turn: PacedTurn, move: Move) -> None:
         """A turn does not wait any more."""
@@ -455,7 +500,8 @@ class Scheduler:
         2. No turn of the host may start yet, or none waits that may be let go: the timer or an event looks again.
         3. Scopes hold turns back whose host's instant has come: they stand in the lines of these scopes.
         4. The first turn may not start yet. If a quota, an outage or hours of its own hold it back, another process may
-           use the host meanwhile. Of a host that another process wants, it may be the delay.
+           use the host meanwhile. Of a host that another process wants, it may be the delay. Where the turn was
+           promised its place, other processes may admit turns behind it.
         5. The limiter has no token yet.
         6. No permit is free, or another host's turn is before it: the turn stands in the line for permits, and another
            process may use the host meanwhile.
@@ -488,7 +534,7 @@ class Scheduler:
             at, _, turn = found
             if at > now:  # 4.
                 self._wake_at(host, at, now)
-                if host.is_wanted and at - host_due_at > CLOCK_GRAIN:
+                if at - host_due_at > CLOCK_GRAIN or (turn.trial is not None and at - now > KEPT):
                     self._hand_on_if_wanted(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():  # 5.
@@ -566,6 +612,8 @@ class Scheduler:
                 at = min(at, self._ask_for_shares(now))
             if at < math.inf:
                 self._wake_at(scope, at, now)
+                if first.trial is not None and at - now > KEPT:
+                    self._hand_on_if_wanted(scope)
             return False
         return True
 
@@ -709,6 +757,8 @@ class Scheduler:
                     continue
                 if self.work.lost is not None and not (host.may_pace() and has_scopes):
                     error: Exception = StoreError(str(self.work.lost))
+                elif turn.trial is not None:
+                    error = promised(turn, turn.trial, now)
                 else:
                     wait = self.wait_time(paced) or max(host.delay, MIN_RETRY_AFTER)
                     error = TooSoonError(host.key, wait)
@@ -874,34 +924,35 @@ class Scheduler:
         """The scopes of an origin are known, until an instant: grant its turns, which may have waited for that."""
         left = paced.scopes
         paced.scopes, paced.scopes_until_at = scopes, until_at
+        self._look_at_places((turn for turn in paced.all_waiting() if turn.trial is not None), self.now())
         self.reconsider(paced.host)
         self._hand_on_unused(left)
 
     def own(self, host: Host | Scope) -> None:
         """A state has been loaded, and this process may pace the host: grant its turns, refuse those that are late."""
-        host.is_wanted = False
+        now = self.now()
+        # Where tasks were told to come, other processes ask at any time: it is not kept here, as by `_offer`.
+        is_tried = host.promised_step > 0 and now - host.promised_until_at < LATEST
+        host.is_wanted = is_tried and host.lease is not None
         host.owned_visits = host.visits
         if host.window is not None:
             # Those before this went to the store with the host.
             host.window.note_saved(host.window.tell())
-        now = self.now()
         if isinstance(host, Share) and self.shared is not None:
             self.shared.take(host, now)
             self._refuse_if_spent(self.shared, now)
             self._look_at(self.shared, now)
             return
         if isinstance(host, Scope):
+            in_line = [cast("PacedTurn", turn) for _, turn in host.line if turn.in_line is host]
+            self._look_at_places((turn for turn in in_line if turn.trial is not None), now)
             self.serve(host, now)
             return
         waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]
-        # In their order: a refused turn does not count against later ones.
-        for turn in sorted(waiting, key=lambda turn: turn.rank):
-            error = self._lateness(turn, now)
-            if error is not None:
-                self._refuse(turn, error)
-            else:
-                self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
+        self._look_at_places(waiting, now)
         self.reconsider(host)
+        if host.is_wanted and not host.waiting_origins:
+            self.dispatch(host, now)
 
     def note_saved(self, host: Host | Scope, counted: int) -> None:
         """The store knows of so many starts: a turn that waited for that may go on."""

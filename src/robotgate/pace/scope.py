@@ -44,7 +44,18 @@ LEAST_KEPT: Final = 0.5
 """Seconds that count as that delay at least: a response may take longer than the delay, or there is none."""
 
 
-_KEPT: Final = ("visits", "bytes_read", "budget_began_at", "budget_ends_at", "budget_pages", "budget_bytes")
+_KEPT: Final = (
+    "visits",
+    "bytes_read",
+    "budget_began_at",
+    "budget_ends_at",
+    "budget_pages",
+    "budget_bytes",
+    "promised_from_at",
+    "promised_until_at",
+    "promised_step",
+    "admitted_until_at",
+)
 """What of a `HostState` is the same here."""
 _NAMES: Final = {"total": "all hosts", "group": "the group", "address": "the address"}
 """For messages."""
@@ -68,6 +79,7 @@ class Scope(Permits, Leased):
 
     __slots__ = (
         "_robots_first",
+        "admitted_until_at",
         "budget",
         "budget_began_at",
         "budget_bytes",
@@ -85,6 +97,9 @@ class Scope(Permits, Leased):
         "lease",
         "next_allowed_at",
         "owned_visits",
+        "promised_from_at",
+        "promised_step",
+        "promised_until_at",
         "read_until_at",
         "visits",
         "wake_at",
@@ -128,6 +143,10 @@ class Scope(Permits, Leased):
         self.bytes_read: int = 0
         self.last_visit_at: float = -math.inf
         self.next_allowed_at: float = 0.0
+        self.promised_from_at: float = 0.0
+        self.promised_until_at: float = 0.0
+        self.promised_step: float = 0.0
+        self.admitted_until_at: float = 0.0
         self.wake_at: float = math.inf
         """When the scheduler looks at it again."""
         self.kept_for: TurnPlace | None = None
@@ -214,7 +233,7 @@ class Scope(Permits, Leased):
     def may_drop(self, now: float) -> bool:
         """Return whether nothing that binds now would be lost with it."""
         at = max(self.last_visit_at + self.delay, self.next_allowed_at)
-        if self.held or at > now or self.budget_ends_at > now:
+        if self.held or max(at, self.budget_ends_at, self.promised_until_at) > now:
             return False
         return self.window is None or self.window.served_at() <= now
 

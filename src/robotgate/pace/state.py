@@ -91,6 +91,16 @@ class HostState:
     """Requests for pages in it."""
     budget_bytes: int = field(default=0, metadata={"kind": Kind.COUNT, "is_added": True})
     """Bytes read in it, and before it if none was over."""
+    turn_time: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
+    """Seconds that a turn takes on average, of those by `try_turn`; 0.0: none has ended."""
+    promised_from_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """When the first task is to come that was promised a turn, and has not come; `pace.promises` has how."""
+    promised_until_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """When the last one is."""
+    promised_step: float = field(default=0.0, metadata={"kind": Kind.LEARNED, "is_added": True})
+    """Seconds from one of them to the next, at least; 0.0: none was ever promised."""
+    admitted_until_at: float = field(default=0.0, metadata={"kind": Kind.INSTANT, "is_added": True})
+    """When the next turn may start after those that were admitted by promises, if these take as long as on average."""
     starts: Starts = field(default=(), metadata={"kind": Kind.STARTS, "is_added": True})
     """Where the host has a quota: the starts that count against it; `pace.quota` has how."""
 
@@ -113,7 +123,10 @@ def is_served(state: HostState, now: float) -> bool:
 
     Such a state may be forgotten, unless the host's last visit was so recent that a delay not yet known may count.
     """
-    if state.next_allowed_at > now or state.blocked_until_at > now or state.budget_ends_at > now:
+    if (
+        max(state.next_allowed_at, state.blocked_until_at, state.budget_ends_at, state.promised_until_at)
+        > now
+    ):
         return False
     if state.learned_delay and not is_forgiven(state.last_visit_at or 0.0, now):
         return False

@@ -360,6 +360,7 @@ PRUNED_RECORDS: Final = Pruning("records", "id", "saved_at < :before")
 # As `is_served`, but a host need not stay until its blocks are forgiven.
 _IS_SERVED: Final = (
     "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now AND budget_ends_at <= :now"
+    " AND promised_until_at <= :now"
 )
 PRUNED_HOSTS: Final = Pruning("hosts", "pace_key", _IS_SERVED)
 
