@@ -20,7 +20,7 @@ from robotgate import errors as _errors
 DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))
 PARTS: Final = """
-    events lint rules sites integrations.crawlee integrations.httpx integrations.playwright integrations.scrapy observe
+    events lint rules sites integrations.crawlee integrations.httpx integrations.playwright integrations.scrapy integrations.workers observe
     signing sitemaps dashboard stores stores.redis testing testing.aioresponses threads preferences prices
 """
 PUBLIC_MODULES: Final = ("robotgate", *(f"robotgate.{name}" for name in PARTS.split()))

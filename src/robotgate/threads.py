@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar, Unpack
 
-from robotgate.client.attempt import RequestOptions
+from robotgate.client.attempt import MAX_PAGE_REDIRECTS, RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
 from robotgate.options import BY_OPTION, ByOption
 from robotgate.pace.promises import MAX_WAIT
@@ -177,6 +177,28 @@ class ThreadTurn:
     def headers(self, method: str = "GET", sent: Mapping[str, str] | None = None) -> dict[str, str]:
         """The headers of this request: User-Agent, From, and with a signer a signature. As `Turn.headers`."""
         return self._turn.headers(method, sent)
+
+    def fetch(
+        self,
+        method: str = "GET",
+        *,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> Response:
+        """Fetch the turn's URL by the gate's session and read it, in this turn, which ends with it: `Turn.fetch`."""
+
+        async def call() -> Response:
+            return await self._turn.fetch(
+                method,
+                max_bytes=max_bytes,
+                allow_redirects=allow_redirects,
+                max_redirects=max_redirects,
+                **options,
+            )
+
+        return _result(self.begin(call), self._loop)
 
     def report(
         self,

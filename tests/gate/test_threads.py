@@ -112,6 +112,12 @@ async def test_threads_fetch(web: Web, open_gate: OpenGate) -> None:
     with pytest.raises(OptionError):
         await asyncio.to_thread(lambda: door.fetch(PAGE, max_bytes=0))
 
+    def fetch_in_turn() -> bytes:
+        with door.turn(PAGE) as turn:
+            return turn.fetch(headers={"Accept": "text/html"}).body
+
+    assert await asyncio.to_thread(fetch_in_turn) == b"hello"
+
 
 async def test_threads_do_not_wait_for_themselves(open_gate: OpenGate) -> None:
     """A call that needs the turn which its thread holds is refused; the turn of another host is not."""
