@@ -115,8 +115,8 @@ class RobotGate:
         options["purposes"] = frozenset(options["purposes"])
         self._identity = identify(agent, contact=contact, token=options["token"], signer=options["signer"])
         self._max_wait = options["max_wait"]
-        given, store = options["clock"], options["store"]
-        clock: Clock = SystemClock() if given is None else SteadyClock(given)
+        given, store = options["clock"] or SystemClock(), options["store"]
+        clock: Clock = given if isinstance(given, SystemClock) else SteadyClock(given)
         self._ticks, self._epoch = ticks_of(clock)
         self._own_store: OwnStore | None = None
         if isinstance(store, str | os.PathLike):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from tests.stores.files import locked
 from tests.waiting import until
 
 from robotgate import Group, RobotGate, SQLiteStore, StoreError, TooSoonError, WhenLost
+from robotgate.clock import SystemClock
 from robotgate.sites import HostAccess
 from robotgate.stores.sqlite import database
 
@@ -155,3 +157,24 @@ async def test_restart_forgets_no_group(open_gate: OpenGate, tmp_path: Path, gro
             told.append(error.retry_after)
         await gate.aclose()
     assert told == [pytest.approx(3600.0, abs=60.0)]
+
+
+async def test_system_clock_that_is_given(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+    """As Scrapy's add-on gives one: while a process waits for the file, time goes on, and no instant moves earlier."""
+    path = tmp_path / "cache.db"
+    one, other = [await open_gate(store=path, delay=DELAY, clock=SystemClock()) for _ in range(2)]
+    await one.allowed(PAGE)
+    for number in range(5):
+        with ExitStack() as file:
+            async with one.turn(PAGE):
+                waiting = asyncio.create_task(other.fetch(PAGE))
+                await asyncio.sleep(DELAY / 3)
+                file.enter_context(locked(path))
+                # The other process's request is as old as this when the host is handed on to it.
+                asking = asyncio.create_task(other.allowed(f"http://{number}.example/"))
+                await asyncio.sleep(DELAY / 2)
+                ended_at = time.monotonic()
+            await asyncio.sleep(DELAY / 10)
+        await asyncio.gather(waiting, asking)
+        (visit,) = [visit for visit in web.visits if visit.url == PAGE][number:]
+        assert visit.began_at - ended_at >= DELAY
