@@ -83,7 +83,7 @@ class Trial:
     is_expected: bool = False
     """Whether it has redeemed a promise of its host."""
     admitted: dict[Host | Scope, float] = field(default_factory=dict)
-    """The host and the scopes in whose lines it may stand, and when it is expected to start."""
+    """The host and the scopes in whose lines it may stand, and when the next turn is expected to be due there."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

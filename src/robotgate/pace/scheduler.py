@@ -30,7 +30,7 @@ from robotgate.pace.scope import Scope, holds_back, keep
 from robotgate.pace.shares import STEP, Share, SharedTotal
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
-from robotgate.pace.trying import is_known, needed, note_start, promised, refusal
+from robotgate.pace.trying import is_known, needed, note_end, promised, refusal
 from robotgate.pace.turn import (
     ABANDON,
     BEGIN,
@@ -267,8 +267,6 @@ class Scheduler:
             self.give_back(turn)
             return False
         self.places.move(turn, START)
-        if turn.trial is not None:
-            note_start(turn.trial, now)
         self._start(turn, host, now)
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
@@ -360,6 +358,8 @@ class Scheduler:
         scopes = turn.scopes
         self.places.move(turn, END)
         host = turn.paced.host
+        if turn.trial is not None:
+            note_end(turn.trial, turn, now)
         was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
         for scope in scopes:

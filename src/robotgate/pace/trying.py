@@ -41,15 +41,18 @@ def refusal(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError | None:
         if at - now - max_wait > CLOCK_GRAIN or not (expected or is_free(each, at, period=seconds)):
             return promised(turn, trial, now)
     for each, at, seconds, _ in found:
-        trial.admitted[each] = at
-        each.admitted_until_at = at + seconds
+        trial.admitted[each] = each.admitted_until_at = at + seconds
     return None
 
 
-def note_start(trial: Trial, now: float) -> None:
-    """A turn that was admitted starts: those behind it are due by as much earlier or later as it is."""
-    for each, at in trial.admitted.items():
-        each.admitted_until_at += now - at
+def note_end(trial: Trial, turn: PacedTurn, now: float) -> None:
+    """A turn that was admitted has ended: those behind it are due by as much earlier or later as it has."""
+    for each, until_at in trial.admitted.items():
+        due_at = (
+            now + each.delay if each.slots == 1 else turn.began_at + period(each, turn_time(turn.paced.host))
+        )
+        each.admitted_until_at += due_at - until_at
+    trial.admitted.clear()
 
 
 def promised(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError:

@@ -277,3 +277,14 @@ async def test_hosts_of_a_group_share_its_places() -> None:
     assert pool.pages == 200
     assert pool.vain <= 1.4 * pool.pages
     assert seconds <= 1.3 * 210 * (TAKES + 0.5)
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore()], ids=["alone", "with a store"])
+async def test_host_that_is_due_is_taken(store: MemoryStore | None) -> None:
+    """Whether the turns before took longer than on average, or less."""
+    async with make_gate(scripted({SITE: ""}), store=store) as gate:
+        await gate.allowed(PAGE)
+        for takes in (0.5, 0.1, 0.0, 0.7, 0.2, 0.0):
+            await asyncio.sleep(DELAY)
+            async with gate.try_turn(PAGE):
+                await asyncio.sleep(takes)
