@@ -173,7 +173,7 @@ class BudgetExceededError(RobotGateError, ClientError):
         when = "" if retry_after is None else f"; it is there anew in {retry_after:.0f} s"
         super().__init__(f"the budget of {host} is used up: {budget}{when}")
         self.host = host
-        """What it is for: a host, or `total_budget`'s ``all hosts``."""
+        """What it is for: a host, an origin, ``the group ...``, or ``all hosts``."""
         self.budget = budget
         """In words."""
         self.retry_after = retry_after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,12 @@ from tests.pace.bench import Bench, OwnLease
 from tests.paced import now
 from tests.waiting import settle
 
-from robotgate.errors import StoreError
+from robotgate.errors import BudgetExceededError, StoreError
+from robotgate.options import Budget
 from robotgate.pace.host import PacedTurn
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.scope import UNLIMITED, Scope
+from robotgate.pace.state import HostState
 
 if TYPE_CHECKING:
     from robotgate.pace.host import PacedOrigin
@@ -88,6 +91,24 @@ async def test_all_that_wait_for_a_scope_are_refused_with_it() -> None:
     bench.scheduler.refuse_all(unknown, StoreError("it is gone"))
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert [str(outcome) for outcome in outcomes] == ["it is gone"] * 3
+
+
+async def test_budget_that_another_process_used_up_refuses_at_once() -> None:
+    """All turns that need the scope, those of hosts that are not due included."""
+    bench = Bench(has_store=True)
+    shared = scope(bench, "group|a", lease=NOT_OWNED)
+    shared.budget = Budget(pages=1)
+    spent = HostState(last_visit_at=now(), budget_began_at=now(), budget_ends_at=math.inf, budget_pages=1)
+    first, later = origin(bench, "a.example", shared), origin(bench, "b.example", shared)
+    later.host.next_allowed_at = now() + 60.0
+    tasks = [*bench.visits(first, "1", "2"), *bench.visits(later, "3")]
+    await settle()
+    shared.merge(spent)
+    shared.lease = OwnLease()
+    bench.scheduler.own(shared)
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(error) for error in found] == [BudgetExceededError] * 3
+    assert now() < 60.0
 
 
 async def test_turn_that_another_passes_delays_none_that_came_before_it() -> None:

@@ -423,8 +423,9 @@ class SiteCache:
         turn = PacedTurn(hop, ahead=True)
         flight.awaits = Awaits.TURN
         try:
+            # The first test is quicker than a call.
             if hop.scopes_until_at < math.inf and scheduler.now() >= hop.scopes_until_at:
-                # Or callers that hold one of them would not be found.
+                # `flight.waiting_for` compares what callers hold with these: they have to be known before.
                 await self.scopes.locate(hop)
             while not scheduler.try_begin(turn, scheduler.now()):
                 with flight.waiting_for(turn, scheduler):

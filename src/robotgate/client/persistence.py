@@ -7,6 +7,7 @@ is obtained has a task of its own.
 A process obtains a host of a `RedisStore` by these steps; sessions of other stores send their requests otherwise::
 
     Scheduler.dispatch        case 1: turns wait for a host that this process may not pace
+    Scheduler._look_again     case 1: turns stand in the line of a scope that it may not pace
     StoreWork.obtain          wakes `_transfer_hosts`, which begins a task for the host: `_obtain`
     Session.obtain            RedisSession, TagSession, BaseSession: a future for the task, `Waiter.obtained`
     TagSession.run            sends requests, of which this or a later one asks for the host: Link.call, which has it
@@ -19,7 +20,8 @@ The owner hands it on by these::
     BaseSession.receive       the reply to any request says that others want the host. One is sent every few seconds,
                               and whenever states are saved: RedisSession.look
     Scheduler.note_wanted     from `_hear`, which reads the session's news
-    StoreWork.hand_on         from `Scheduler.dispatch`, once no turn here uses the host; wakes `_transfer_hosts`
+    StoreWork.hand_on         from `Scheduler.dispatch`, once no turn here uses the host; of a scope from `_look_again`,
+                              `serve` and `_hand_on_unused`; wakes `_transfer_hosts`
     Session.leave             with the host's state; the next request carries it
 """
 

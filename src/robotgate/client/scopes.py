@@ -1,8 +1,9 @@
 """Which scopes an origin's requests need a place in: the gate's total, its group, one for the origin's budget, and its
 server's addresses.
 
-All but the addresses are known at once. Those are looked up when a turn needs them: `StoreWork.locate` asks, `locate`
-looks up, and `Scheduler.place` grants the turns. A session of the user's may connect elsewhere: where to is read from
+All but the addresses are known at once. Those of a new host are looked up before its robots.txt is requested, by
+`SiteCache`; and again when a turn needs them and they have run out: `StoreWork.locate` asks, `locate` looks up, and
+`Scheduler.place` grants the turns. A session of the user's may connect elsewhere: where to is read from
 the socket of each response, and that address counts from then on. Behind a proxy no address is known, and none counts.
 """
 
@@ -215,7 +216,7 @@ class ScopeBook:
     def note_peer(self, site: Site, request: ClientRequest, response: ClientResponse) -> None:
         """Take in where a response has come from."""
         name = self._names.of_peer(request, response)
-        if name is not None and all(scope.key != name for scope in site.scopes):
+        if name is not None and name not in site.peers and all(scope.key != name for scope in site.scopes):
             site.peers = (*site.peers[1 - MAX_PEERS :], name)
             scope = self._address(name)
             scope.last_visit_at = max(scope.last_visit_at, self._scheduler.now())

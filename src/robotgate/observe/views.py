@@ -286,7 +286,7 @@ class OriginView(HostView):
             unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
             scopes=tuple(scope.name for scope in site.scopes),
             beyond_budget_of=next(
-                (scope.name for scope in site.scopes if scope.opens_at(now) > now), of_host
+                (scope.name for scope in site.scopes if scope.renewed_at(now) > now), of_host
             ),
         )
 

@@ -1,4 +1,4 @@
-"""Budgets and bandwidth: what was used of a host, or of all hosts together, and what that means for the next request.
+"""Budgets and bandwidth: what was used of a host or a scope, and what that means for the next request.
 
 A period of a budget begins with its first page; once it is over, the budget is there anew. What is counted stands in
 the fields of a `Spender`, so that stores keep it as a host's state.
@@ -67,7 +67,7 @@ def is_spent(spender: Spender, now: float) -> bool:
     )
 
 
-def opens_at(spender: Spender, now: float) -> float:
+def renewed_at(spender: Spender, now: float) -> float:
     """Return when a page may be requested, as far as the budget is concerned; 0.0 if at any time."""
     return ends_at(spender) if is_spent(spender, now) else 0.0
 

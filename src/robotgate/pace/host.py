@@ -117,6 +117,7 @@ class PacedOrigin(OriginPlaces):
     is_used: bool = False
     """Whether a turn began since eviction last looked."""
     scopes: tuple[Scope, ...] = field(default=(), kw_only=True)
+    """In the same order in every process: all hosts, the group, the origin, and addresses by their names."""
     scopes_until_at: float = math.inf
     """When its addresses, which are scopes, have to be looked up again."""
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
-from robotgate.pace.budget import SAVED_PAGES, exceeded, opens_at
+from robotgate.pace.budget import SAVED_PAGES, exceeded, renewed_at
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.promises import LATEST
@@ -311,10 +311,10 @@ class Scheduler:
 
     def _beyond_budget(self, paced: PacedOrigin, now: float) -> BudgetExceededError | None:
         for scope in paced.scopes:
-            if scope.budget is not None and (at := scope.opens_at(now)) > now:
+            if scope.budget is not None and (at := scope.renewed_at(now)) > now:
                 return exceeded(scope.budget, scope.name, at - now)
         host = paced.host
-        if host.budget is not None and (at := opens_at(host, now)) > now:
+        if host.budget is not None and (at := renewed_at(host, now)) > now:
             return exceeded(host.budget, host.key, at - now)
         return None
 
@@ -323,7 +323,7 @@ class Scheduler:
 
     def _refuse_if_spent(self, scope: Scope, now: float) -> None:
         """Refuse the pages that wait for any host if the budget of a scope of theirs is used up."""
-        if self.places.waiting and scope.opens_at(now) > now:
+        if self.places.waiting and scope.renewed_at(now) > now:
             for host in self.hosts.values():
                 if any(scope in paced.scopes for paced in host.waiting_origins):
                     # Another process may want the host.
@@ -508,6 +508,7 @@ class Scheduler:
         7. The turn is granted. The next one is looked at when it has begun, or was given back.
         """
         if host.has_hours or host.budget is not None:
+            # The budget of a scope is seen to where it is counted: `_refuse_if_spent`.
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.in_slots) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
@@ -602,6 +603,7 @@ class Scheduler:
         if scope.lease is not None and not scope.may_pace():  # 1.
             self._hand_on_if_wanted(scope)
             if not scope.is_wanted:
+                # It has been handed on just now, or was not ours: this process stands in line for it.
                 self.work.obtain(scope)
             return False
         at = scope.due_at(now)
@@ -684,9 +686,10 @@ class Scheduler:
                 self._hand_on_if_wanted(scope)
 
     def _is_needed(self, scope: Scope) -> bool:
-        """Return whether a turn that has to obtain a further scope, which comes after this one, needs both.
+        """Return whether a turn here is first in line for another scope, which it has to obtain after this one.
 
-        Were it kept for one that comes before it, two processes could keep what the other waits for.
+        This one is kept for it then. For one that is obtained before it, it is not: two processes could each keep what
+        the other waits for.
         """
         for other in self.scopes.values():
             if other.lease is NOT_OWNED and (turn := _first(other)) is not None:
@@ -776,9 +779,9 @@ class Scheduler:
         for paced in host.waiting_origins:
             # Whatever refuses a robots.txt refuses pages, too; a budget and Visit-time refuse pages only.
             of_pages = self._beyond_budget(paced, now) or host.unavailable(paced, now, ahead=False)
-            errors = of_pages, host.unavailable(paced, now, ahead=True)
-            for turn in paced.all_waiting() if any(errors) else ():
-                if (error := errors[turn.ahead]) is not None:
+            of_robots = host.unavailable(paced, now, ahead=True)
+            for turn in paced.all_waiting() if of_pages or of_robots else ():
+                if (error := of_robots if turn.ahead else of_pages) is not None:
                     self._refuse(turn, error)
 
     def refuse_all(self, host: Host | Scope, error: RobotGateError) -> None:
@@ -804,8 +807,8 @@ class Scheduler:
         now = self.now()
         at = paced.host.free_at(paced, now, ahead=False)
         for scope in paced.scopes:
-            at = max(at, scope.ready_at(now), scope.opens_at(now))
-        left = max(at, opens_at(paced.host, now)) - now
+            at = max(at, scope.ready_at(now), scope.renewed_at(now))
+        left = max(at, renewed_at(paced.host, now)) - now
         return left if left > CLOCK_GRAIN else 0.0
 
     # What came of a request.
@@ -929,7 +932,10 @@ class Scheduler:
         self._hand_on_unused(left)
 
     def own(self, host: Host | Scope) -> None:
-        """A state has been loaded, and this process may pace the host: grant its turns, refuse those that are late."""
+        """A state has been loaded, and this process may pace a host or a scope: grant its turns.
+
+        Turns of a host that are late are refused at once, those in a scope's line at their deadline.
+        """
         now = self.now()
         # Where tasks were told to come, other processes ask at any time: it is not kept here, as by `_offer`.
         is_tried = host.promised_step > 0 and now - host.promised_until_at < LATEST
@@ -946,6 +952,9 @@ class Scheduler:
         if isinstance(host, Scope):
             in_line = [cast("PacedTurn", turn) for _, turn in host.line if turn.in_line is host]
             self._look_at_places((turn for turn in in_line if turn.trial is not None), now)
+            if host.budget is not None:
+                # Another process may have used it up.
+                self._refuse_if_spent(host, now)
             self.serve(host, now)
             return
         waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]

@@ -19,7 +19,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from robotgate.pace.budget import count_bytes, count_page, opens_at, read_by
+from robotgate.pace.budget import count_bytes, count_page, read_by, renewed_at
 from robotgate.pace.lease import Leased
 from robotgate.pace.quota import StartWindow
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
@@ -226,9 +226,9 @@ class Scope(Permits, Leased):
             self.last_visit_at = max(self.last_visit_at, now)
         return self
 
-    def opens_at(self, now: float) -> float:
-        """As `budget.opens_at`."""
-        return opens_at(self, now)
+    def renewed_at(self, now: float) -> float:
+        """As `budget.renewed_at`."""
+        return renewed_at(self, now)
 
     def may_drop(self, now: float) -> bool:
         """Return whether nothing that binds now would be lost with it."""
@@ -264,7 +264,7 @@ def holds_back(scopes: Sequence[Scope], turn: TurnPlace, now: float) -> Scope | 
     """Return the scope in whose line a turn has to stand, its host's instant having come; None if it may start.
 
     1. The first that another process paces, or whose state is not known: they are asked for one after the other, in
-       the order of their keys, so that no two processes wait for each other.
+       the order of `PacedOrigin.scopes`, so that no two processes wait for each other.
     2. The one that is ready last.
     """
     last, last_at = None, -math.inf

@@ -19,7 +19,7 @@ from random import choice
 from typing import TYPE_CHECKING, Final
 
 from robotgate.options import Budget, Rate
-from robotgate.pace.budget import count_bytes, count_page, is_spent, opens_at
+from robotgate.pace.budget import count_bytes, count_page, is_spent, renewed_at
 from robotgate.pace.scope import TOTAL, UNLIMITED, Scope
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.pace.turn import Permits
@@ -187,7 +187,7 @@ class SharedTotal(Scope):
         if self.budget is None:
             return shares
         left = [share for share in shares if not is_spent(share, now)]
-        return shares if not left and self.opens_at(now) > now else left
+        return shares if not left and self.renewed_at(now) > now else left
 
     def _update(self) -> list[Share]:
         """Have the permits say what the shares allow. Return those that this process may use."""
@@ -256,9 +256,9 @@ class SharedTotal(Scope):
         )
         return read_by.end(bytes_read, now)
 
-    def opens_at(self, now: float) -> float:
-        """As `Scope.opens_at`: that of the first share. None is spent as long as it is not known to be."""
-        return min(opens_at(share, now) for share in self.shares)
+    def renewed_at(self, now: float) -> float:
+        """As `Scope.renewed_at`: that of the first share. None is spent as long as it is not known to be."""
+        return min(renewed_at(share, now) for share in self.shares)
 
     def may_drop(self, now: float) -> bool:
         """As `Scope.may_drop`."""

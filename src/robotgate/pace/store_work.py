@@ -1,4 +1,4 @@
-"""What a scheduler and its store's side tell each other about hosts: one object, empty where there is no store."""
+"""What a scheduler asks of others: of the store's side hosts and scopes, of a `ScopeBook` the scopes of origins."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class StoreWork:
         self.unplaced: set[PacedOrigin] = set()
         """Origins with waiters whose scopes are not known."""
         self.has_unplaced: asyncio.Event = asyncio.Event()
+        """Addresses have to be looked up. This needs no store."""
         self.leaving: list[Host | Scope] = []
         """Hosts that another process asks for, and that no turn uses any more."""
         self.has_changed: asyncio.Event = asyncio.Event()
