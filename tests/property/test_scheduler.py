@@ -697,10 +697,10 @@ class SchedulerMachine(RuleBasedStateMachine):
             return False
         if paced in work.unplaced:
             return True
-        # One that stands in a line finds out when it has come to its end.
-        assert self.now < paced.scopes_until_at or visitor.turn.is_in_line, (
-            f"{visitor.number} waits for nobody"
-        )
+        # One that stands in a line finds out when it has come to its end, and then the others of its host do.
+        assert self.now < paced.scopes_until_at or any(
+            other.turn.is_in_line for other in visitor.law.waiting
+        ), f"{visitor.number} waits for nobody"
         taken = self.taken(visitor, self.now, since=TARDINESS)
         # Those of other processes are asked for one after the other, and in time for the one that is free last.
         assert not taken or any(
