@@ -18,7 +18,7 @@ from robotgate.client.attempt import MAX_PAGE_REDIRECTS, RequestOptions
 from robotgate.errors import EventLoopError, GateClosedError
 from robotgate.options import BY_OPTION, ByOption
 from robotgate.pace.promises import MAX_WAIT
-from robotgate.pace.scheduler import is_running
+from robotgate.pace.timer import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

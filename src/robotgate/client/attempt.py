@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.client.proxy import Route, RouteOptions
 from robotgate.options import check_names, check_seconds, check_whole
-from robotgate.pace.scheduler import Timer
+from robotgate.pace.timer import Timer
 from robotgate.pace.turn import OPEN
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from robotgate.errors import (
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
-from robotgate.pace.scheduler import Scheduler, Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
+from robotgate.pace.timer import Timer
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import Reason
 from robotgate.sites.record import (
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from robotgate.client.proxy import Route
     from robotgate.client.scopes import ScopeBook
     from robotgate.identity import Identity
+    from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.parser import RulesCompiler
 
 MIN_HOP_TIMEOUT: Final = 0.001

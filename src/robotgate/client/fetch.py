@@ -34,9 +34,9 @@ from robotgate.errors import (
     RobotGateError,
     TooSoonError,
 )
-from robotgate.pace.scheduler import COARSEST_TIMER
 from robotgate.pace.signals import TELLING_STATUSES
 from robotgate.pace.state import GOOD_BELOW, growing
+from robotgate.pace.timer import COARSEST_TIMER
 from robotgate.pace.turn import OPEN
 from robotgate.urls import as_url
 

@@ -26,7 +26,7 @@ from aiohttp.http import SERVER_SOFTWARE
 from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, proxy_of
 from robotgate.errors import GateClosedError, ProxyUnavailableError
 from robotgate.events import logger, one_line
-from robotgate.pace.scheduler import Timer
+from robotgate.pace.timer import Timer
 from robotgate.sites.status_table import REDIRECT_STATUSES
 
 if TYPE_CHECKING:

@@ -39,9 +39,9 @@ from robotgate.errors import (
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import PacedTurn, Trial
-from robotgate.pace.scheduler import COARSEST_TIMER, Scheduler
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
+from robotgate.pace.timer import COARSEST_TIMER
 from robotgate.pace.turn import GRANTED, OPEN, RENEW, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, Price, parse_price
 from robotgate.rules.normal import as_written, is_plain, target_units
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from robotgate.client.cache import SiteCache
     from robotgate.client.scopes import ScopeBook
     from robotgate.identity import Identity
+    from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
 

@@ -15,6 +15,7 @@
     scope       what several hosts share: an address, a group, all hosts
     shares      the parts of what a fleet shares of all hosts
     trying      turns that do not wait in line, but are promised a place
+    timer       the one timer of a scheduler, and others
     scheduler   which waiting turn is granted next, over all hosts
     store_work  what the scheduler and the store's side tell each other
 """

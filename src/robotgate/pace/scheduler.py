@@ -19,7 +19,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from robotgate.clock import DAY
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
 from robotgate.pace.budget import SAVED_PAGES, exceeded, renewed_at
@@ -30,6 +29,7 @@ from robotgate.pace.scope import Scope, holds_back, keep
 from robotgate.pace.shares import STEP, Share, SharedTotal
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
+from robotgate.pace.timer import Timer, is_running
 from robotgate.pace.trying import is_known, needed, note_end, promised, refusal
 from robotgate.pace.turn import (
     ABANDON,
@@ -57,10 +57,6 @@ if TYPE_CHECKING:
     """When to look at a host or a scope again or to refuse a turn, whether it is for a turn, its place in the order,
     and the host, the scope or the turn. At one instant turns come last."""
 
-COARSEST_TIMER: Final = 0.001
-"""Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
-LONGEST_TIMER: Final = float(DAY)
-"""Seconds; a later instant is looked at again by then. No loop has timers without end."""
 LIMITER_RETRY_DELAY: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
 STORE_TIMEOUT: Final = 1.0
@@ -69,47 +65,6 @@ KEPT: Final = 0.05
 """Seconds for which a host is kept for a turn that was promised the next place."""
 REPORTED_GROWTH: Final = 1.0
 """Seconds by which a known block has to grow to be reported again."""
-
-
-def is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
-    """Return whether this thread runs this event loop now; for None, whether it runs none."""
-    return _get_running_loop() is loop
-
-
-class Timer:
-    """One timer of the running loop: it fires at the earliest instant it was set to.
-
-    A loop may fire a timer early. A new timer for the rest, shorter than the loop's resolution, would fire early again.
-    So no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
-    """
-
-    __slots__ = ("_callback", "_handle", "fires_at")
-
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self._callback = callback
-        self._handle: asyncio.Handle | None = None
-        self.fires_at: float = math.inf
-        """By the loop's clock; infinity while it is not set."""
-
-    def set(self, delay: float) -> None:
-        """Fire after so many seconds, or earlier if it was set to do so."""
-        loop = asyncio.get_running_loop()
-        fires_at = loop.time() + min(max(delay, COARSEST_TIMER), LONGEST_TIMER)
-        if fires_at < self.fires_at:
-            if self._handle is not None:
-                self._handle.cancel()
-            self.fires_at = fires_at
-            self._handle = loop.call_at(fires_at, self._fire)
-
-    def cancel(self) -> None:
-        """Do not fire."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle, self.fires_at = None, math.inf
-
-    def _fire(self) -> None:
-        self._handle, self.fires_at = None, math.inf
-        self._callback()
 
 
 @dataclass(slots=True, eq=False)
