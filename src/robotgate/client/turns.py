@@ -87,6 +87,7 @@ class PageTurn(PacedTurn):
     deadline_at: float
     status: int | None
     bytes_read: int
+    trial: Trial | None
     is_page: ClassVar[bool] = True
     """Whether the purposes of the gate bind it: not a file that states rules or lists URLs."""
 
