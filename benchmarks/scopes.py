@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from benchmarks._site import Site, Visit
 
 PACKAGES: Final = ("robotgate", "aiohttp")
-SCOPES: Final = "address_delay"
+SCOPES: Final = "`address_delay`"
 SLEEPING: Final = "no scopes, tasks that sleep"
 GRAIN: Final = 1e-6
 COLUMNS: Final = (
