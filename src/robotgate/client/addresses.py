@@ -254,6 +254,9 @@ class ConnectorResolver(AbstractResolver):
         Raises:
             OSError: it has none, they are not found in time, or the connector is closed.
         """
+        if self._connector.closed:
+            # Older versions of aiohttp look names up nevertheless.
+            raise OSError(f"{host} cannot be looked up: the connector is closed")
         try:
             async with self._permits, answer_in_time(host, LOOK_UP_TIMEOUT):
                 return await self._connector._resolve_host(host, port)
