@@ -46,7 +46,7 @@ async def test_rows_are_the_hosts_of_the_gate(session: aiohttp.ClientSession, we
 async def test_hosts_are_sorted_as_asked(gate: RobotGate, web: Web) -> None:
     """The host that leads by a value is the first row."""
     await crawl(gate, web)
-    web.serve("http://slow.example/", "slow", takes=0.3)
+    web.serve("http://slow.example/", "slow", takes=2.0)
     await visit(gate, *["http://quiet.example/"] * 3, "http://slow.example/")
     async with dashboard.serve(gate, port=0) as url:
         for order, first in (
