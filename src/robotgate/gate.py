@@ -21,9 +21,8 @@ from robotgate.client.awaited import Awaited, No, Pending, Yes
 from robotgate.client.cache import SiteCache
 from robotgate.client.connector import (
     HEADER_LIMITS,
-    AddressedConnector,
-    BudgetedConnector,
     ThreadPerNameResolver,
+    own_connector,
 )
 from robotgate.client.fetch import PageFetch, PageFetcher, ResponseCheck
 from robotgate.client.middleware import GateMiddleware
@@ -210,12 +209,8 @@ class RobotGate:
                 )
                 stack.push_async_callback(self._scopes.aclose)
             if session is None:
-                connector = (
-                    AddressedConnector(book=book, allow_private_addresses=allow_private_addresses)
-                    if book is not None
-                    else BudgetedConnector(
-                        max_look_ups=self._max_look_ups, allow_private_addresses=allow_private_addresses
-                    )
+                connector = own_connector(
+                    book, max_look_ups=self._max_look_ups, allow_private_addresses=allow_private_addresses
                 )
                 session = aiohttp.ClientSession(
                     connector=connector, headers=self._identity.headers, **HEADER_LIMITS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import aiohttp
 
-from robotgate.client.connector import HEADER_LIMITS, AddressedConnector, BudgetedConnector
+from robotgate.client.connector import HEADER_LIMITS, own_connector
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -72,12 +72,9 @@ def gated_session(gate: RobotGate, **options: Unpack[SessionOptions]) -> aiohttp
     options["middlewares"] = (*options.get("middlewares", ()), ours)
     if options.get("connector") is None:
         book = gate._scopes.book if gate._options["session"] is None else None
-        allow_private_addresses = gate._cache.allow_private_addresses
-        options["connector"] = (
-            BudgetedConnector(
-                max_look_ups=gate._max_look_ups, allow_private_addresses=allow_private_addresses
-            )
-            if book is None
-            else AddressedConnector(book=book, allow_private_addresses=allow_private_addresses)
+        options["connector"] = own_connector(
+            book,
+            max_look_ups=gate._max_look_ups,
+            allow_private_addresses=gate._cache.allow_private_addresses,
         )
     return aiohttp.ClientSession(**options)

@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from aiohttp import ClientError, ClientResponse
@@ -108,12 +109,13 @@ class AddressScopes:
 
     def __init__(self, exempt: Collection[str] = ()) -> None:
         self._exempt = _networks("address_exempt", exempt)
+        self.name: Callable[[str], str | None] = lru_cache(MAX_CACHED_NAMES)(self._named)
+        """The name of the scope of an address; None if it is exempt, or no address. Each response asks for its own."""
         self._is_unknown_told = False
         self._noting: dict[type[ClientResponse], type[ClientResponse]] = {}
         """A class of responses that note where they come from, for each class of a session's."""
 
-    def name(self, address: str) -> str | None:
-        """The name of the scope of an address; None if it is exempt, or no address."""
+    def _named(self, address: str) -> str | None:
         parsed = _parsed(address)
         return None if parsed is None else self._name(parsed)
 

@@ -351,6 +351,15 @@ class AddressedConnector(BudgetedConnector):
         return not self._book.has(key.host, key.port or 0, address)
 
 
+def own_connector(
+    book: AddressBook | None, *, max_look_ups: int, allow_private_addresses: bool
+) -> BudgetedConnector:
+    """Make the connector of a session of the gate's: an `AddressedConnector` where there is a book."""
+    if book is not None:
+        return AddressedConnector(book=book, allow_private_addresses=allow_private_addresses)
+    return BudgetedConnector(max_look_ups=max_look_ups, allow_private_addresses=allow_private_addresses)
+
+
 class _CountedSocket(socket.socket):
     """A socket that leaves the set of open sockets when it is closed; garbage collection removes it by itself."""
 

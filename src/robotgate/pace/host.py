@@ -24,7 +24,7 @@ from robotgate.pace.learned import LATE, SLOWER, Learner, taught_from
 from robotgate.pace.lease import Leased
 from robotgate.pace.promises import averaged
 from robotgate.pace.quota import StartWindow
-from robotgate.pace.scope import Scope, holds_back
+from robotgate.pace.scope import MAX_COUNTED, Scope, holds_back
 from robotgate.pace.signals import MAX_PAUSE, Heard
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, opens_at
 from robotgate.pace.state import (
@@ -69,9 +69,6 @@ LIMITER_SLACK: Final = 1e-6
 a start that the instant allows."""
 HOURS_SEARCHED: Final = 8.0 * DAY
 """Seconds, more than a week: what does not meet in it meets only when a clock changes."""
-MAX_COUNTED: Final = 100
-"""Waiters of an origin that are compared with one that comes. Where more of them go first, it may be told later that it
-comes too late, at its deadline at the latest."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

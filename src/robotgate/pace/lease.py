@@ -43,6 +43,10 @@ class Leased:
     owned_visits: int
     """How many visits there were when this process obtained it."""
 
+    def is_ours(self) -> bool:
+        """Return whether what this process knows of it holds. Whether others want it does not matter."""
+        return self.lease is None or self.lease.is_valid()
+
     def may_pace(self) -> bool:
         """Return whether this process may pace it now."""
         if self.lease is None:

@@ -30,7 +30,7 @@ from robotgate.pace.shares import STEP, Share, SharedTotal
 from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
 from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
 from robotgate.pace.timer import Timer, is_running
-from robotgate.pace.trying import is_known, needed, note_end, promised, refusal
+from robotgate.pace.trying import needed, note_end, promised, refusal
 from robotgate.pace.turn import (
     ABANDON,
     BEGIN,
@@ -364,7 +364,7 @@ class Scheduler:
         owned = host.may_pace()
         if turn.trial is not None:
             turn.deadline_at = min(turn.deadline_at, now + turn.trial.max_wait)
-            owned = is_known(host)
+            owned = host.is_ours()
         if turn.deadline_at < math.inf:
             if (error := self._lateness(turn, now)) is not None:
                 self._offer(turn, now)

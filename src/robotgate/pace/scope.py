@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from robotgate.pace.lease import Lease
 
 MAX_COUNTED: Final = 100
-"""Turns in a line that are compared with one that comes. Where more of them go first, it may be told later that it
-comes too late, at its deadline at the latest."""
+"""Turns in a line, or waiters of an origin, that are compared with one that comes. Where more of them go first, it may
+be told later that it comes too late, at its deadline at the latest."""
 TOTAL: Final = "total|"
 """The key of the scope of all hosts."""
 UNLIMITED: Final = sys.maxsize

@@ -104,7 +104,7 @@ class Share(Scope):
 
     def may_pace(self) -> bool:
         """As `Leased.may_pace`, for any number of turns: `SharedTotal.handed_on` has when it is handed on."""
-        return self.lease is None or self.lease.is_valid()
+        return self.is_ours()
 
     def may_drop(self, now: float) -> bool:
         """As `Scope.may_drop`: never."""

@@ -26,7 +26,7 @@ def refusal(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError | None:
     for each in needed(turn):
         if each in trial.admitted:
             continue
-        if not is_known(each):
+        if not each.is_ours():
             break
         at, seconds = due_at(each, turn, now), period(each, turn_time(paced.host))
         expected = is_due(each, at, now, period=seconds, max_wait=max_wait)
@@ -70,7 +70,7 @@ def promised(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError:
         place_at = next_place(each, due_at(each, turn, now), now, period=seconds)
         at = max(at, place_at)
         promise(each, at if each is paced.host else place_at, period=seconds)
-        if not is_known(each):
+        if not each.is_ours():
             # What another process has promised since is known when the states are merged.
             each.promised_from_at = min(first_at, each.promised_from_at)
     return TooSoonError(paced.host.key, at - now)
@@ -79,11 +79,6 @@ def promised(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError:
 def needed(turn: PacedTurn) -> list[Host | Scope]:
     """Return its host, and its scopes."""
     return [turn.paced.host, *turn.paced.scopes]
-
-
-def is_known(each: Host | Scope) -> bool:
-    """Return whether what this process knows of it holds. Whether others want it does not matter."""
-    return each.lease is None or each.lease.is_valid()
 
 
 def turn_time(host: Host) -> float:
