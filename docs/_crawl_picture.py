@@ -138,15 +138,15 @@ def drawn(seen: list[Seen], theme: dict[str, str]) -> str:
     ]
     title = f"{PAGES * len(SITES)} pages of {len(SITES)} sites, asked for at once. What the sites see:"
     parts.append(f'<text class="name" x="16" y="28">{title}</text>')
-    x = 24
+    place = 24
     for what, words in (
         ("robots", "robots.txt"),
         ("page", "a page"),
         ("told", "a page, answered by 429"),
         ("refused", "a page that is not requested"),
     ):
-        parts += [mark(what, x, 56), f'<text x="{x + 13}" y="61">{words}</text>']
-        x += 40 + round(7.6 * len(words))
+        parts += [mark(what, place, 56), f'<text x="{place + 13}" y="61">{words}</text>']
+        place += 40 + round(7.6 * len(words))
     for row, (site, (_, note)) in enumerate(SITES.items()):
         y = TOP + ROW * row + 12
         parts += [
