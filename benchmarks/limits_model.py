@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from robotgate.demo import sites
+from robotgate.judge import sites
 from robotgate.pace.learned import Learner
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ settings.load_profile("robotgate")
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
 FIRST: Final = (
-    "demo",
+    "judge",
     "test_fleet_docs.py",
     "test_docs_blocks.py",
     "integration",

@@ -18,8 +18,8 @@ from tests.gate.servers import LOOPBACK, SELF_SIGNED
 from tests.offline import DOORS
 
 from robotgate.cli.demo import DEFAULT_PORT, request_line
-from robotgate.demo.servers import SiteServer
-from robotgate.demo.sites import draw_plan
+from robotgate.judge.servers import SiteServer
+from robotgate.judge.sites import draw_plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -29,7 +29,7 @@ from tests.documents import ANY_FENCE, FENCE, PAGES, Block, blocks_of, is_ours, 
 from tests.offline_web import offline_web
 
 from robotgate.cli.demo import DEFAULT_PORT, greeting
-from robotgate.demo.sites import draw_plan
+from robotgate.judge.sites import draw_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

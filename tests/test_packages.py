@@ -31,7 +31,7 @@ ORDER: Final = (
     {"testing"},
     {"signing"},
     {"integrations"},
-    {"demo"},
+    {"judge"},
     {"dashboard"},
     {"cli"},
     {"__main__"},

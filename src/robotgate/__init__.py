@@ -16,7 +16,7 @@ The way of one request, from the call down and back up::
 docs/design.md has a picture of it, and the order to read the code in. Packages import only from those named before
 them: the modules of the root (statements, errors, urls, options and others); rules and preferences, one level; pace;
 sites; stores; client; sitemaps, threads and observe/views; gate; sessions; then lint, observe, testing,
-signing, integrations, demo, dashboard and cli.
+signing, integrations, judge, dashboard and cli.
 """
 
 from importlib.metadata import version

@@ -12,7 +12,7 @@ from aiohttp_socks import ProxyConnector
 from tests.clocks import LaterClock
 from tests.gate.crawlers import crawler, read, text
 from tests.gate.network import ASKS, Proxy
-from tests.gate.servers import BASIC, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, unused_port
+from tests.gate.servers import BASIC, OTHER, PAGE, PRIVATE, ROBOTS, RULES, SITE, hang_up, unused_port
 from yarl import URL
 
 from robotgate import (
@@ -424,6 +424,17 @@ async def test_dead_proxy_closes_no_site(web: Web, gate: RobotGate, page: str) -
         await gate.fetch(page, proxy=dead)
     assert gate.host(page).unreachable_until_at is None
     assert (await gate.fetch(page)).status == 200
+
+
+async def test_site_that_hangs_up_within_tls_is_not_its_proxy(web: Web, through: OpenGate) -> None:
+    """The tunnel and the handshake were made: it is the site that does not answer, and it is left alone for a while."""
+    web.handle(f"{SECURE}/robots.txt", hang_up())
+    gate = await through()
+    for _ in range(3):
+        verdict = await gate.check(f"{SECURE}/page")
+        assert (verdict.reason, verdict.proxy_failed) == (Reason.ROBOTS_TXT_UNREACHABLE, False)
+    # aiohttp's kept connections may have been closed meanwhile: one more attempt.
+    assert web.count(f"{SECURE}/robots.txt") == 2
 
 
 async def test_page_is_answered_by_its_own_proxy(gate: RobotGate, proxy: Proxy) -> None:

@@ -11,7 +11,18 @@ import click
 from robotgate import __version__
 from robotgate.cli.output import printable_errors
 
-COMMANDS: Final = ("cache", "check", "demo", "directory", "fetch", "keygen", "lint", "sitemap", "why")
+COMMANDS: Final = (
+    "cache",
+    "check",
+    "demo",
+    "directory",
+    "fetch",
+    "judge",
+    "keygen",
+    "lint",
+    "sitemap",
+    "why",
+)
 _MODULES: Final = {"directory": "signing", "keygen": "signing"}
 """Those of commands that have no module of their name."""
 

@@ -119,19 +119,16 @@ class AiohttpFetcher:
             ) as response:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                # Through TLS only the site answers.
-                way = anonymous.route if target.scheme == "http" else None
-                through = None if way is None else proxy_of(way)
-                return answer_of(response.status, response.headers, body, proxy=through)
+                return answer_of(response.status, response.headers, body, proxy=anonymous.proxy)
         except _AnotherAttemptError as error:
-            through = proxy_of(anonymous.route)
+            through = anonymous.proxy
             who = "the server" if through is None else named(through)
             return Failure(f"{who} {error}", is_stale=True, is_of_proxy=through is not None)
         except NonPublicAddressError as error:
             return Failure(error.problem, is_non_public=True)
         except Exception as error:
             # Proxy libraries raise any kind.
-            through, connector = proxy_of(anonymous.route), self.session.connector
+            through, connector = anonymous.proxy, self.session.connector
             fault = (
                 None if has_begun else fault_of_error(error, host=host, proxy=through, connector=connector)
             )
@@ -153,8 +150,8 @@ class _Anonymous:
     def __init__(self, wanted: Mapping[str, str]) -> None:
         self._needed = NEEDED_HEADERS.union(map(str.lower, wanted))
         self._is_sent = False
-        self.route: Route | None = None
-        """What the request goes through, by whatever option of its session."""
+        self.proxy: str | None = None
+        """What the request goes through, by whatever option of its session, and who may fail in the site's place."""
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -162,10 +159,16 @@ class _Anonymous:
         if self._is_sent:
             raise _AnotherAttemptError("closed the connection before it answered")
         self._is_sent = True
-        self.route = Route.of_request(request)
+        self.proxy = proxy_of(Route.of_request(request))
         for name in {*map(str.lower, request.headers)} - self._needed:
             request.headers.popall(name)
-        response = await handler(request)
+        try:
+            response = await handler(request)
+        finally:
+            # aiohttp sets a request's response when it is sent. Through TLS only the site answers, or fails to.
+            sent: object = request.response
+            if sent is not None and request.url.scheme == "https":
+                self.proxy = None
         if "Set-Cookie" in response.headers:
             response.cookies = SimpleCookie()
         return response

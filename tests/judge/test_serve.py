@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -20,8 +21,8 @@ from tests.cli.conftest import Program
 
 from robotgate import DisallowedError, RobotGate
 from robotgate.cli.demo import demo
-from robotgate.demo.servers import LOOPBACK, SECRET, SiteServer, listening
-from robotgate.demo.sites import EXAMPLES, Site, draw_plan
+from robotgate.judge.servers import LOOPBACK, SECRET, SiteServer, listening
+from robotgate.judge.sites import Site, draw_plan, examples
 from robotgate.signing import Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
@@ -42,22 +43,22 @@ async def serving(*, auto_decompress: bool = True) -> AsyncIterator[aiohttp.Clie
         yield session
 
 
-def _site(story: str) -> Site:
-    return next(site for site in PLAN.sites if site.story == story)
+def _site(kind: str, number: int = 0) -> Site:
+    return next(sites[number] for row, sites in PLAN.groups if row.name == kind)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
 async def test_a_program_of_ones_own_crawls_the_sites() -> None:
     """By their names, through the proxy that is printed first. Each request is printed as it comes; Ctrl-C ends it."""
     process = await DEMO.start("demo", "--serve", "--port", "0")
-    greeting = [await _line(process) for _ in range(len(EXAMPLES) + 3)]
+    greeting = [await _line(process) for _ in range(len(examples()) + 3)]
     proxy = PROXY.search(greeting[0])
     assert proxy is not None
     async with (
         aiohttp.ClientSession(proxy=proxy[0]) as session,
         RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0.01) as gate,
     ):
-        assert greeting[1].split(maxsplit=1) == ["http://example.org/", EXAMPLES[0].story]
+        assert greeting[1].split(maxsplit=1) == ["http://example.org/", examples()[0].kind.name]
         assert f"{len(PLAN.sites)} sites" in greeting[-2]
         with pytest.raises(DisallowedError) as refused:
             await gate.fetch("http://example.org/private/diary")
@@ -73,7 +74,7 @@ async def test_a_program_of_ones_own_crawls_the_sites() -> None:
         ["200", "GET", "http://example.org/robots.txt", "ExampleBot/1.0"],
         ["301", "GET", "http://example.org/old-tea", "ExampleBot/1.0"],
         ["200", "GET", "http://example.org/tea", "ExampleBot/1.0"],
-        ["200", "GET", PLAN.sites[0].url("/robots.txt"), "ExampleBot/1.0"],
+        ["200", "GET", PLAN.sites[0].root + "/robots.txt", "ExampleBot/1.0"],
         ["200", "GET", other.url, "ExampleBot/1.0"],
     ]
     process.send_signal(signal.SIGINT)
@@ -106,32 +107,60 @@ async def test_every_url_is_answered() -> None:
         assert refused.value.status == 502
 
 
-async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
-    """On the wire: compressed, cut off, busy, redirected, and with paths that the client escapes."""
-    zipped, torn = _site("robots.txt in gzip"), _site("robots.txt cut off")
-    busy, escaped = _site("429, Retry-After: 2"), _site("BOM, CR, escapes")
+async def test_the_sites_are_as_peculiar_as_their_names() -> None:
+    """On the wire: compressed if the client takes it, cut off, busy, redirected, and with paths that clients escape."""
+    zipped, torn, chain = _site("gzip in gzip"), _site("robots.txt cut off"), _site("five redirects")
+    busy, dated = _site("429, Retry-After: 2"), _site("Retry-After with a date")
     async with serving(auto_decompress=False) as session:
-        async with session.get(zipped.url("/robots.txt")) as response:
-            assert response.headers["Content-Encoding"] == "gzip"
-            assert gzip.decompress(await response.read()) == zipped.robots.body
-        async with session.get(torn.url("/robots.txt")) as response:
+        async with session.get(zipped.root + "/robots.txt") as response:
+            assert response.headers["Content-Encoding"] == "gzip, gzip"
+            assert gzip.decompress(gzip.decompress(await response.read())) == zipped.robots.content("")
+        async with session.get(
+            zipped.root + "/robots.txt", headers={"Accept-Encoding": "identity"}
+        ) as response:
+            assert (response.headers.get("Content-Encoding"), await response.text()) == (
+                None,
+                zipped.robots.text,
+            )
+        async with session.get(torn.root + "/robots.txt") as response:
             assert (response.status, response.content_length) == (200, 2000)
             with pytest.raises(aiohttp.ClientPayloadError):
                 await response.read()
-        async with session.get(busy.url("/news/busy")) as response:
-            assert (response.status, response.headers["Retry-After"]) == (429, "2")
-        parked = _site("parked there").url("/robots.txt")
+        async with session.get(chain.root + "/robots.txt") as response:
+            assert (len(response.history), await response.text()) == (5, chain.robots.text)
+        for site in (busy, dated):
+            answers = []
+            for _ in range(3):
+                async with session.get(site.root + site.pages[0].path) as response:
+                    answers.append((response.status, response.headers.get("Retry-After")))
+            assert [status for status, _ in answers] == [200, 429, 200]
+            pause = answers[1][1] or ""
+            assert pause == "2" or 1.9 <= parsedate_to_datetime(pause).timestamp() - time.time() <= 3.0
+        parked = _site("parking host", 1).root + "/robots.txt"
         async with session.get(parked, allow_redirects=False) as response:
-            assert response.headers["Location"] == _site("parking host").url("/robots.txt")
-        for page in escaped.pages:
-            async with session.get(escaped.url(page.path)) as response:
-                assert response.status == 200
+            assert response.headers["Location"] == _site("parking host").root + "/robots.txt"
+        for name in ("é, plain in a rule", "é, escaped in a rule", "an escape in a URL", "%2F in a rule"):
+            for page in _site(name).pages:
+                async with session.get(_site(name).root + page.path) as response:
+                    assert response.status == 200
+
+
+async def test_the_rules_are_written_for_whoever_asks_first() -> None:
+    """By the name in its User-Agent."""
+    for agent, token in (
+        ("Foo-Bot/2.0 (+https://a.example)", "Foo-Bot"),
+        ("Mozilla/5.0 (compatible; Bar/1)", "Bar"),
+    ):
+        async with serving() as session:
+            site = _site("a group of its own").root + "/robots.txt"
+            async with session.get(site, headers={"User-Agent": agent}) as response:
+                assert f"User-agent: {token}\n" in await response.text()
 
 
 async def test_pages_that_ask_for_signatures_get_them() -> None:
     """Only requests with a valid signature of the demonstration's key for this host, now; robots.txt is for all."""
     site = _site("asks for signatures")
-    url = site.url(site.pages[-1].path)
+    url = site.root + site.pages[-1].path
     key = SigningKey(SECRET)
     signer = Ed25519Signer(key, agent_url="https://bot.test")
     good = dict(signer.headers("GET", url, time.time()))
@@ -151,7 +180,7 @@ async def test_pages_that_ask_for_signatures_get_them() -> None:
             async with session.get(url, headers=headers) as response:
                 assert response.status == status
                 assert "web-bot-auth" in response.headers["Accept-Signature"]
-        async with session.get(site.url("/robots.txt")) as response:
+        async with session.get(site.root + "/robots.txt") as response:
             assert response.status == 200
 
 

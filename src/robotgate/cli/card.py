@@ -1,0 +1,158 @@
+"""The score card of a crawl that was judged: for a terminal, and as JSON, HTML and JUnit's XML."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from robotgate.cli.output import printable, shortened
+from robotgate.judge.judge import Result, Row
+from robotgate.judge.sites import ROBOTS_PATH, Severity
+
+if TYPE_CHECKING:
+    from robotgate.cli.output import Screen
+    from robotgate.judge.run import Run
+
+WIDTH: Final = 80
+"""Columns of the table where there is no terminal to ask."""
+MAX_PROOFS: Final = 3
+"""Breaches of a claim that are printed; JSON and HTML have all."""
+_STYLES: Final = {
+    Result.HELD: "green",
+    Result.BROKEN: "bold red",
+    Result.UNSEEN: "yellow",
+    Result.COUNTED: "dim",
+}
+
+
+def print_card(screen: Screen, run: Run) -> None:
+    """The table, what was broken, and the totals."""
+    screen.print(_table(run), width=None if screen.folds else WIDTH)
+    for row in run.card.rows:
+        if row.result is Result.BROKEN:
+            screen.paragraph(
+                (f"BROKEN  {row.name} ", "bold red"), f"({row.severity}, {row.source})", indent=8
+            )
+            screen.paragraph(f"        {row.claim}", indent=8)
+            for proof in row.broken[:MAX_PROOFS]:
+                screen.paragraph((f"        {shortened(printable(proof), 300)}", "red"), indent=10)
+            if len(row.broken) > MAX_PROOFS:
+                screen.paragraph(f"        and {len(row.broken) - MAX_PROOFS:,} more")
+    for name, value in facts(run).items():
+        screen.paragraph((f"{name:12}", "dim"), value, indent=12)
+    screen.paragraph((note(run), "dim"))
+
+
+def facts(run: Run) -> dict[str, str]:
+    """What there is to say of the whole."""
+    robots = sum(visit.path == ROBOTS_PATH for visit in run.visits)
+    blocked, missed = (
+        sum(getattr(row, name) for row in run.card.rows if row.sites) for name in ("blocked", "missed")
+    )
+    unseen = sum(row.result is Result.UNSEEN for row in run.card.rows)
+    return {
+        "crawler": run.card.agent,
+        "requests": f"{len(run.visits):,} in {run.elapsed:.1f} s, {robots:,} of them for robots.txt",
+        "pages": f"{blocked:,} closed ones left alone, {missed:,} open ones missed",
+        **({"outside": ", ".join(sorted(run.card.outside)[:5])} if run.card.outside else {}),
+        **({"not seen": f"{unseen} claims"} if unseen else {}),
+        **{str(name): f"{held} of {judged} held" for name, (held, judged) in run.card.score.items()},
+    }
+
+
+def note(run: Run) -> str:
+    """How the figures are to be read."""
+    return (
+        "Gap: the least seconds from the end of an answer to the next request for a page of the site, by the server's"
+        f" clock (late by {run.worst_lag * 1000:.0f} ms at most)."
+    )
+
+
+def _figures(row: Row) -> list[str]:
+    gap = "-" if row.gap is None else f"{row.gap:.3f}"
+    return [*map(str, (row.robots, row.pages, row.missed, row.told_off)), gap]
+
+
+def _table(run: Run) -> Table:
+    """One row for each claim, by severity."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    table.add_column("kind of site", no_wrap=True)
+    for heading in ("severity", "robots", "pages", "missed", "429", "gap", ""):
+        table.add_column(heading, justify="left" if heading in {"severity", ""} else "right", no_wrap=True)
+    for row in sorted(run.card.rows, key=lambda row: list(Severity).index(row.severity)):
+        table.add_row(
+            row.name, Text(row.severity, "dim"), *_figures(row), Text(row.result, _STYLES[row.result])
+        )
+    return table
+
+
+def as_json(run: Run) -> str:
+    """The whole card with every request that the server saw, so that it can be judged again."""
+    document = {
+        "agent": run.card.agent,
+        "seed": run.card.seed,
+        "whole": run.card.is_whole,
+        "score": {name: {"held": held, "judged": judged} for name, (held, judged) in run.card.score.items()},
+        "elapsed": round(run.elapsed, 3),
+        "statuses": run.statuses,
+        "servers_worst_lag": run.worst_lag,
+        "outside": run.card.outside,
+        "claims": list(map(asdict, run.card.rows)),
+        "visits": list(map(asdict, sorted(run.visits, key=lambda visit: visit.started_at))),
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def as_html(run: Run) -> str:
+    """A page that needs nothing else."""
+    rows = []
+    for row in run.card.rows:
+        proofs = "".join(f"<pre>{escape(printable(proof))}</pre>" for proof in row.broken)
+        figures = "".join(f'<td class="n">{figure}' for figure in _figures(row))
+        rows.append(
+            f"<tr><td>{escape(row.name)}<small>{escape(row.claim)} ({escape(row.source)})</small>{proofs}"
+            f'<td>{row.severity}{figures}<td class="{row.result}">{row.result}'
+        )
+    score = ", ".join(f"{name} {held} of {judged}" for name, (held, judged) in run.card.score.items())
+    listed = "".join(
+        f"<div><dt>{name}<dd>{escape(printable(value))}</div>" for name, value in facts(run).items()
+    )
+    template = Template(resources.files("robotgate.cli").joinpath("card.html").read_text(encoding="utf-8"))
+    agent = escape(printable(run.card.agent))
+    return template.substitute(agent=agent, score=score, facts=listed, rows="\n".join(rows), note=note(run))
+
+
+def as_junit(run: Run) -> str:
+    """A test suite with a case for each claim. A convention that was broken is no failure."""
+    cases = []
+    counts = Counter[str]()
+    for row in run.card.rows:
+        case = ET.Element("testcase", classname=f"robotgate.judge.{row.severity}", name=row.name)
+        is_failure = row.result is Result.BROKEN and row.severity is not Severity.CONVENTION
+        if row.result is not Result.HELD:
+            tag = "failure" if is_failure else "skipped"
+            counts[tag] += 1
+            found = ET.SubElement(case, tag, message=f"{row.result}: {row.claim} ({row.source})")
+            found.text = printable("\n".join(row.broken)).replace("\\n", "\n")
+        cases.append(case)
+    suite = ET.Element(
+        "testsuite",
+        name=f"robotgate judge: {printable(run.card.agent)}",
+        tests=str(len(cases)),
+        failures=str(counts["failure"]),
+        skipped=str(counts["skipped"]),
+        time=f"{run.elapsed:.1f}",
+    )
+    suite.extend(cases)
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,149 @@
+"""``robotgate judge``: its options, and how it shows a crawl while it runs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.progress import Progress
+
+from robotgate.cli import card, common, output
+from robotgate.judge.judge import Terms
+from robotgate.judge.run import Order, Run, conduct
+from robotgate.judge.servers import JudgeError
+from robotgate.judge.sites import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
+
+    from robotgate.judge.servers import Visit
+    from robotgate.judge.sites import Plan
+
+_REPORT: Final = click.File("w", encoding="utf-8", lazy=False)
+seed_option: Final = common.setting("--seed", default=1, help="Of the random sites and pages.")
+pages_option: Final = common.setting(
+    "--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs."
+)
+json_option: Final = click.option(
+    *("--json", "json_file"),
+    type=_REPORT,
+    help="Also write the report as JSON, with every request that the server saw.",
+)
+
+
+@click.command(
+    cls=common.Command,
+    short_help="Judge any crawler by sites on this machine.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.argument("command", nargs=-1, required=True, metavar="COMMAND...")
+@click.option(
+    *("--agent",),
+    metavar="TOKEN",
+    help="The crawler's name in robots.txt. Without it, the one in the User-Agent of its first request.",
+)
+@common.flag("--direct", help="Have the sites at addresses 127.0.x.y, for a crawler that uses no proxy.")
+@click.option("--only", multiple=True, metavar="TEXT", help="Only kinds of sites with this in their names.")
+@common.setting(
+    *("--time", "limit"),
+    default=60.0,
+    type=click.FloatRange(1, 3600),
+    help="Seconds after which it is ended.",
+)
+@click.option(
+    "--declare",
+    type=click.Choice(["ai-train", "signatures"]),
+    multiple=True,
+    help="What the crawler says of itself, so that it is judged by it, too.",
+)
+@seed_option
+@pages_option
+@json_option
+@click.option("--html", "html_file", type=_REPORT, help="Also write the report as a page.")
+@click.option("--junit", "junit_file", type=_REPORT, help="Also write the report as the XML of JUnit.")
+@common.flag("-v", "--verbose", help="Print what the command prints, on standard error.")
+async def judge(
+    *,
+    command: Sequence[str],
+    agent: str | None,
+    direct: bool,
+    only: Sequence[str],
+    limit: float,
+    declare: Sequence[str],
+    seed: int,
+    pages: int,
+    json_file: TextIO | None,
+    html_file: TextIO | None,
+    junit_file: TextIO | None,
+    verbose: bool,
+) -> int:
+    """Run a crawler, in any language, against sites on this machine, and judge what their server saw.
+
+    COMMAND is started with a proxy in its environment (http_proxy, https_proxy) that leads to the sites, and to nothing
+    else. In its arguments, {urls} is a file with the URLs, {start} a page with links to all, {sitemap} a sitemap of
+    all, {proxy} the proxy, {ca} a file with the certificate that it has to trust for https. ROBOTGATE_JUDGE_URLS,
+    _START, _SITEMAP, _PROXY and _CA are the same in its environment.
+
+    Each kind of site stands for a claim of a standard (MUST, SHOULD) or a convention. What breaks it is shown with the
+    requests that prove it. Open pages that were not requested are counted, but are no fault.
+
+    Exit status: 0 when all MUST and SHOULD hold, 1 when one is broken, 2 when nothing could be judged.
+    """
+    order = Order(
+        commands=[command],
+        seed=seed,
+        page_count=pages,
+        only=only,
+        agent=agent,
+        is_direct=direct,
+        limit=limit,
+        is_quiet=not verbose,
+        terms=Terms(declared=frozenset(declare)),
+    )
+    try:
+        with shown() as told:
+            run = await conduct(order, told)
+    except JudgeError as error:
+        raise common.CommandError(error.message) from error
+    if not run.card.is_judged:
+        raise common.CommandError(
+            f"{command[0]} has requested nothing of the sites (exit status {run.statuses[0]}): -v shows what it prints"
+        )
+    reports = ((json_file, card.as_json), (html_file, card.as_html), (junit_file, card.as_junit))
+    return conclude(run, output.Screen(), *reports)
+
+
+def conclude(run: Run, screen: output.Screen, *reports: tuple[TextIO | None, Callable[[Run], str]]) -> int:
+    """Print and write the reports of a run, and return the exit status."""
+    card.print_card(screen, run)
+    for file, report in reports:
+        if file is not None:
+            file.write(report(run))
+    return 0 if run.card.is_whole else 1
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[Plan, Visit | None], object]]:
+    """Show a crawl while it runs: on a terminal, how many of the pages that may be fetched have been requested."""
+    screen = output.Screen(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        left = set[tuple[str, str]]()
+
+        def told(plan: Plan, visit: Visit | None) -> None:
+            if visit is None:
+                left.update(
+                    (site.name, page.path)
+                    for site in plan.sites
+                    for page in site.pages
+                    if page.is_asked and page.access is Access.OPEN
+                )
+                bar.update(task, total=len(left))
+                output.to_stderr(f"{len(plan.urls):,} URLs of {len(plan.sites)} sites on this machine")
+            elif (visit.site, visit.path) in left:
+                left.remove((visit.site, visit.path))
+                bar.advance(task)
+
+        yield told

@@ -1,0 +1,349 @@
+"""Judges a crawl: compares the log of the server with the plan of the sites, not with counts of the crawler."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from robotgate.judge.sites import OURS, ROBOTS_PATH, Access, Kind, Page, Plan, Severity, Site, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from robotgate.judge.servers import Visit
+
+ROUNDING: Final = 1e-6
+"""Seconds by which a gap may seem too short because clock readings are rounded."""
+ON_ITS_WAY: Final = 0.25
+"""Seconds after an answer within which a request may come that the crawler sent before it had this answer."""
+EARLY: Final = 0.9
+"""The share of a delay that has to pass: requests of one delay do not arrive at one distance."""
+FEW: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is known of a crawler."""
+
+    agent: str = "unknown"
+    """Its product token."""
+    declared: frozenset[str] = frozenset()
+    """What it says of itself: `OURS` for robotgate's own, ``ai-train``, ``signatures``."""
+    delay: float = 0.0
+    """Seconds that it keeps from the end of an answer to the next request to the host; 0: not known."""
+    lag: float = 0.0
+    """Seconds by which the server's clock readings were late at worst."""
+
+
+class Result(StrEnum):
+    """How a claim fared."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    UNSEEN = "not seen"
+    """The crawler did not request enough to tell."""
+    COUNTED = "counted"
+    """Nothing could be broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What the server saw of the sites of one kind, or of all."""
+
+    name: str
+    claim: str
+    source: str
+    severity: Severity
+    result: Result
+    sites: Sequence[str]
+    """`Site.name` of each; of all sites, none."""
+    robots: int
+    """Requests for robots.txt, and for what it redirects to."""
+    pages: int
+    blocked: int
+    """Closed pages that were not requested."""
+    missed: int
+    """Open pages that the crawler was given and did not request."""
+    told_off: int
+    """How many requests were answered with 429."""
+    gap: float | None
+    """The least seconds from the end of an answer of the host to the next request for a page; None: there was none."""
+    broken: Sequence[str]
+    """A sentence for each breach, with the request that is its proof."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """How a crawler fared."""
+
+    agent: str
+    seed: int
+    rows: Sequence[Row]
+    outside: Mapping[str, int]
+    """Requests for names that are no sites."""
+
+    @property
+    def score(self) -> dict[Severity, tuple[int, int]]:
+        """How many claims held, and how many could be judged, by their severity."""
+        judged = Counter(row.severity for row in self.rows if row.result in {Result.HELD, Result.BROKEN})
+        held = Counter(row.severity for row in self.rows if row.result is Result.HELD)
+        return {severity: (held[severity], judged[severity]) for severity in Severity if judged[severity]}
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any claim could be judged."""
+        return bool(self.score)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all held that is more than a convention."""
+        return all(
+            row.result is not Result.BROKEN or row.severity is Severity.CONVENTION for row in self.rows
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check has before it: some sites, the requests that they got by time, and who sent them."""
+
+    kind: Kind
+    sites: Sequence[Site]
+    visits: Sequence[Visit]
+    terms: Terms
+    known: Mapping[tuple[str, str], Page] = field(default_factory=dict)
+    """All resources, by the site's name and the path."""
+
+    def access(self, visit: Visit) -> Access | None:
+        """What a request was for; None: there is no such page."""
+        page = self.known.get((visit.site, visit.path))
+        return None if page is None else page.access
+
+    @property
+    def pages(self) -> list[Visit]:
+        """The requests for pages."""
+        return [visit for visit in self.visits if self.access(visit) is not Access.ROBOTS]
+
+    def by_site(self) -> Iterator[tuple[Site, list[Visit]]]:
+        """Each site with its requests."""
+        seen: dict[str, list[Visit]] = defaultdict(list)
+        for visit in self.visits:
+            seen[visit.site].append(visit)
+        for site in self.sites:
+            yield site, seen[site.name]
+
+
+Breaches: TypeAlias = "Iterator[tuple[Visit | None, str]]"
+"""Requests, and what is wrong with each."""
+
+
+def _closed(seen: Seen) -> Breaches:
+    for visit in seen.visits:
+        if seen.access(visit) is Access.CLOSED:
+            yield visit, "is closed to the crawler"
+
+
+def _first(seen: Seen) -> Breaches:
+    for _, visits in seen.by_site():
+        known_at = min(
+            (visit.ended_at for visit in visits if visit.path == ROBOTS_PATH), default=float("inf")
+        )
+        for visit in visits:
+            if seen.access(visit) is not Access.ROBOTS and visit.started_at < known_at:
+                yield visit, "was requested before robots.txt had been answered"
+
+
+def _delay(seen: Seen) -> Breaches:
+    delay = seen.kind.crawl_delay
+    for before, visit in pairwise(seen.pages):
+        gap = visit.started_at - before.started_at
+        if gap + seen.terms.lag < EARLY * delay:
+            yield visit, f"came {gap:.2f} s after the request before it, not {delay:g} s"
+
+
+def _pause(seen: Seen) -> Breaches:
+    over_at = free_until = float("-inf")
+    for visit in seen.pages:
+        early = over_at - visit.started_at - seen.terms.lag
+        if early > 0 and visit.started_at > free_until:
+            yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
+        if visit.pause:
+            over_at, free_until = visit.ended_at + EARLY * visit.pause, visit.ended_at + ON_ITS_WAY
+
+
+def _limit(seen: Seen) -> Breaches:
+    told = [visit for visit in seen.pages if visit.status == 429]
+    if len(told) > FEW and 2 * len(told) > len(seen.pages):
+        yield told[-1], f"was the last of {len(told)} requests that were told 429, of {len(seen.pages)}"
+
+
+def _signed(seen: Seen) -> Breaches:
+    for visit in seen.pages:
+        if visit.status == 403:
+            yield visit, "was requested without a valid signature"
+
+
+def _name(seen: Seen) -> Breaches:
+    for visit in seen.visits:
+        if seen.terms.agent.casefold() not in visit.agent.casefold():
+            yield visit, f"has the User-Agent {visit.agent!r}, without {seen.terms.agent}"
+
+
+def _own_robots(seen: Seen) -> Iterator[tuple[Site, list[Visit], int]]:
+    """Each site with its requests, and how many of them asked for its robots.txt on its own account.
+
+    A robots.txt to which those of others redirect is requested for each of them as well.
+    """
+    redirects = Counter(
+        site.robots.headers.get("Location")
+        for site, visits in seen.by_site()
+        for visit in visits
+        if visit.path == ROBOTS_PATH
+    )
+    for site, visits in seen.by_site():
+        own = sum(visit.path == ROBOTS_PATH for visit in visits) - redirects[site.root + ROBOTS_PATH]
+        yield site, visits, max(own, 0)
+
+
+def _kept(seen: Seen) -> Breaches:
+    for site, visits, own in _own_robots(seen):
+        pages = sum(visit.path != ROBOTS_PATH for visit in visits)
+        if own > max(FEW, pages):
+            yield None, f"{site.name}{ROBOTS_PATH} was requested {own} times, for {pages} pages"
+
+
+def _once(seen: Seen) -> Breaches:
+    for site, _, own in _own_robots(seen):
+        # What a proxy did not bring is asked for again, and nothing comes of a bad certificate.
+        is_there = not (site.robots.is_silent or site.kind.certificate)
+        is_its_own = site.robots.headers.get("Location") != site.root + ROBOTS_PATH
+        if own != 1 and is_there and is_its_own and any(page.is_asked for page in site.pages):
+            yield None, f"{site.name}{ROBOTS_PATH} was requested {own} times, not once"
+
+
+def _complete(seen: Seen) -> Breaches:
+    asked = {(visit.site, visit.path) for visit in seen.visits}
+    for (site, path), page in seen.known.items():
+        if page.access is Access.OPEN and (site, path) not in asked:
+            yield None, f"{site}{path} was not requested, but it is open"
+    for visit in seen.visits:
+        if seen.access(visit) is None:
+            yield visit, "was requested, but there is no such page"
+
+
+def _apart(seen: Seen) -> Breaches:
+    kinds = {site.name: (site.host, site.kind) for site in seen.sites}
+    by_host: dict[str, list[Visit]] = defaultdict(list)
+    for visit in seen.visits:
+        by_host[kinds[visit.site][0]].append(visit)
+    for visits in by_host.values():
+        free_at = blocked_until_at = float("-inf")
+        delay = seen.terms.delay
+        for visit in visits:
+            # A site's delay is known once its robots.txt has been read, which its pages must wait for. Before the first
+            # page, only the crawler's own delay holds.
+            if seen.access(visit) is not Access.ROBOTS:
+                delay = max(delay, kinds[visit.site][1].crawl_delay)
+            gap = visit.started_at - free_at
+            if gap < delay - ROUNDING:
+                yield visit, f"came {gap:.4f} s after the host's last answer, not {delay:g} s"
+            if visit.started_at < blocked_until_at - ROUNDING:
+                early = blocked_until_at - visit.started_at
+                yield visit, f"came {early:.4f} s before the pause was over that the host had asked for"
+            free_at = max(free_at, visit.ended_at)
+            # After a bare 429, twice the delay is the least pause.
+            pause = visit.pause or (2 * delay if visit.status == 429 else 0)
+            blocked_until_at = max(blocked_until_at, visit.ended_at + pause)
+
+
+CHECKS: Final[Mapping[str, Callable[[Seen], Breaches]]] = {
+    "apart": _apart,
+    "closed": _closed,
+    "complete": _complete,
+    "delay": _delay,
+    "first": _first,
+    "kept": _kept,
+    "limit": _limit,
+    "name": _name,
+    "once": _once,
+    "pause": _pause,
+    "signed": _signed,
+}
+"""What finds the breaches of a claim, by the name that the table has for it."""
+
+
+def judge(
+    plan: Plan, visits: Iterable[Visit], terms: Terms, tunnels: Mapping[str, int] | None = None
+) -> Card:
+    """Compare a log with its plan.
+
+    Args:
+        tunnels: the names for which a CONNECT asked, and how often: TLS may have come no further.
+    """
+    tunnels = tunnels or {}
+    names = {site.name for site in plan.sites}
+    ordered = sorted(visits, key=lambda visit: visit.started_at)
+    inside = [visit for visit in ordered if visit.site in names]
+    outside = Counter(tunnels) + Counter(visit.site for visit in ordered if visit.status == 502)
+    known = {(site.name, page.path): page for site in plan.sites for page in site.resources}
+    rows, began_at = [], ordered[0].started_at if ordered else 0.0
+    everywhere = table("everywhere")
+    for kind, sites in (*plan.groups, *((kind, plan.sites) for kind in everywhere)):
+        if kind.declared is None or not terms.declared.isdisjoint({kind.declared, OURS}):
+            own = {site.name for site in sites}
+            seen = Seen(kind, sites, [visit for visit in inside if visit.site in own], terms, known)
+            row = _row(seen, began_at, is_met=not own.isdisjoint(tunnels))
+            rows.append(replace(row, sites=()) if kind in everywhere else row)
+    strangers = {name: count for name, count in outside.items() if name not in names}
+    return Card(agent=terms.agent, seed=plan.seed, rows=rows, outside=strangers)
+
+
+def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
+    """What became of a claim.
+
+    Args:
+        is_met: whether the crawler has begun a connection with TLS, even if no request came.
+    """
+    kind, pages = seen.kind, seen.pages
+    asked = {(visit.site, visit.path) for visit in pages}
+    left = [page for site in seen.sites for page in site.pages if (site.name, page.path) not in asked]
+    broken = [
+        text
+        if visit is None
+        else f"{visit.started_at - began_at:.2f} s {visit.status} {visit.site}{visit.path} {text}"
+        for visit, text in CHECKS[kind.breaks](seen)
+    ]
+    needed = {"delay": pages[1:], "limit": pages[1:], "pause": [visit for visit in pages if visit.pause]}
+    if kind.severity is Severity.MAY:
+        result = Result.COUNTED
+    elif broken:
+        result = Result.BROKEN
+    else:
+        result = (
+            Result.HELD
+            if needed.get(kind.breaks, seen.visits or (is_met and kind.certificate))
+            else Result.UNSEEN
+        )
+    gaps = (
+        visit.started_at - before.ended_at
+        for _, visits in seen.by_site()
+        for before, visit in pairwise(visits)
+        if seen.access(visit) is not Access.ROBOTS
+    )
+    return Row(
+        name=kind.name,
+        claim=kind.claim,
+        source=kind.source,
+        severity=kind.severity,
+        result=result,
+        sites=[site.name for site in seen.sites],
+        robots=len(seen.visits) - len(pages),
+        pages=len(pages),
+        blocked=sum(page.access is Access.CLOSED for page in left),
+        missed=sum(page.access is Access.OPEN and page.is_asked for page in left),
+        told_off=sum(visit.status == 429 for visit in pages),
+        gap=min(gaps, default=None),
+        broken=broken,
+    )

@@ -1,0 +1,179 @@
+"""Leads a command to the sites: serves them, starts it, and ends it and all that it has started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from robotgate.judge import servers
+from robotgate.judge.judge import Card, Terms, judge
+from robotgate.judge.sites import OURS, Plan, draw_plan
+from robotgate.judge.tls import Authority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+STDERR: Final = 2
+"""The descriptor."""
+KILL_DELAY: Final = 2.0
+"""Seconds that a command has to end by itself once it is told to."""
+_PROXY_NAMES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_CA_NAMES: Final = (
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("NODE_EXTRA_CA_CERTS", "PERL_LWP_SSL_CA_FILE"),
+)
+"""By which programs take their certificate authorities: OpenSSL, Requests, curl, Node.js, LWP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A crawl that is to be judged."""
+
+    commands: Sequence[Sequence[str]]
+    """What is started, all at once."""
+    seed: int = 1
+    page_count: int = 500
+    only: Sequence[str] = ()
+    """Parts of the names of the kinds of sites; without them, all."""
+    agent: str | None = None
+    """The crawler's product token; None: that of its first request."""
+    is_direct: bool = False
+    """Whether the sites are addresses of this machine, for a crawler that uses no proxy."""
+    limit: float | None = None
+    """Seconds after which the commands are ended; None: never."""
+    is_quiet: bool = False
+    """Whether what the commands print is dropped. Otherwise it goes to standard error."""
+    terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A crawl that has ended."""
+
+    card: Card
+    visits: tuple[servers.Visit, ...]
+    """What the server logged."""
+    worst_lag: float
+    """Seconds by which the server's clock readings were late at worst."""
+    elapsed: float
+    """Seconds that the crawl took, the start of the processes included."""
+    statuses: Sequence[int | None]
+    """Of the commands; None for one that was ended."""
+
+
+async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], object]) -> Run:
+    """Serve the sites, lead the commands there, and judge what the server has seen.
+
+    Args:
+        told: called with the plan when all is ready, and then with each request.
+
+    Raises:
+        JudgeError: a command does not start.
+    """
+    began_at = time.monotonic()
+    ports, hosts, start = None, [servers.LOOPBACK], f"http://{servers.START}"
+    if order.is_direct:
+        ports = {80: _free_port(), 8080: _free_port()}
+        start = f"http://{servers.LOOPBACK}:{ports[80]}"
+    plan, visits = draw_plan(order.seed, order.page_count, order.only, ports), list[servers.Visit]()
+
+    def note(_: object, visit: servers.Visit) -> None:
+        visits.append(visit)
+        told(plan, visit)
+
+    server = servers.SiteServer(plan, note, order.agent, start)
+    async with AsyncExitStack() as stack, servers.measured_lag() as lag:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
+        authority = Authority(folder)
+        if ports is not None:
+            hosts += sorted({site.host for site in plan.sites})
+        listeners = [
+            await stack.enter_async_context(servers.listening(server, port, authority, hosts))
+            for port in (ports.values() if ports else [0])
+        ]
+        told(plan, None)
+        (folder / "urls.txt").write_text("".join(f"{url}\n" for url in plan.urls), encoding="utf-8")
+        places = {
+            "urls": str(folder / "urls.txt"),
+            "proxy": "" if ports else f"http://{servers.LOOPBACK}:{listeners[0]}",
+            "start": f"{start}/",
+            "sitemap": f"{start}/sitemap.xml",
+            "ca": str(authority.file),
+        }
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(_follow(command, order, places)) for command in order.commands]
+        except ExceptionGroup as group:
+            # The first that failed is the reason.
+            raise group.exceptions[0] from None
+        elapsed = time.monotonic() - began_at
+    terms = replace(order.terms, agent=server.agent or "unknown", lag=lag[0])
+    card = judge(plan, visits, terms, server.tunnels)
+    statuses = [task.result() for task in running]
+    return Run(card=card, visits=tuple(visits), worst_lag=lag[0], elapsed=elapsed, statuses=statuses)
+
+
+async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str]) -> int | None:
+    """Start a command, wait until it ends or has to, and end all that it has started."""
+    arguments = [_filled(argument, places) for argument in command]
+    names = {name: value for name, value in os.environ.items() if name.casefold() not in _PROXY_NAMES}
+    names |= {f"ROBOTGATE_JUDGE_{name.upper()}": value for name, value in places.items()}
+    names |= dict.fromkeys(_CA_NAMES, places["ca"])
+    if places["proxy"]:
+        for name in _PROXY_NAMES[:2]:
+            names[name] = names[name.upper()] = places["proxy"]
+    ours = OURS in order.terms.declared
+    stream = asyncio.subprocess.DEVNULL if order.is_quiet else STDERR
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            env=names,
+            # Its end would tell a worker of ours that this process has ended.
+            stdin=asyncio.subprocess.PIPE if ours else asyncio.subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            # Ctrl-C at a terminal reaches the parent alone, which decides when the others end.
+            process_group=0,
+        )
+    except OSError as error:
+        raise servers.JudgeError(f"cannot start {arguments[0]}: {error.strerror}") from error
+    status: int | None = None
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(order.limit):
+                status = await process.wait()
+    finally:
+        await _end(process)
+    if status and ours:
+        raise servers.JudgeError("a worker of the demonstration died")
+    return status
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a command's process group."""
+    for number, delay in ((signal.SIGTERM, KILL_DELAY), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await process.wait()
+
+
+def _filled(argument: str, places: Mapping[str, str]) -> str:
+    for name, value in places.items():
+        argument = argument.replace(f"{{{name}}}", value)
+    return argument
+
+
+def _free_port() -> int:
+    with socket.create_server((servers.LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,295 @@
+"""The server of the sites: a proxy on 127.0.0.1 that answers for every site itself, and logs each request.
+
+Through a proxy a crawler can use ordinary URLs: their names need no DNS, and they may have any port. Crawlers that use
+no proxy find some of the sites at addresses of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import zlib
+from base64 import b64decode, urlsafe_b64decode
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from html import escape
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+from aiohttp import web
+from yarl import URL
+
+from robotgate.judge.sites import Access, Answer, Bucket, Kind, Page, Plan, Site, examples
+from robotgate.judge.tls import Door
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from robotgate.judge.tls import Authority
+
+LOOPBACK: Final = "127.0.0.1"
+TICK_DELAY: Final = 0.005
+SHUTDOWN_TIMEOUT: Final = 0.5
+CRAWLER: Final = "RobotgateDemo"
+"""The product token of the demonstration's crawler."""
+SECRET: Final = bytes(32)
+"""The private key of that crawler. It is public, so it proves nothing outside the demonstration."""
+START: Final = "start.test"
+ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
+"""The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
+MISSING: Final = Answer(status=404, text="no such page\n")
+TOO_FAST: Final = Answer(status=429)
+NO_SITE: Final = Answer(status=502, text="no such site\n")
+_AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
+_SIGNED: Final = re.compile(
+    r'sig1=(\("@authority" "signature-agent"\);created=\d+;keyid="([\w-]+)";alg="ed25519";expires=(\d+);.*)'
+)
+_URLSET: Final = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+)
+
+
+class JudgeError(click.ClickException):
+    """Nothing can be judged: a port is taken, the command does not start, or a worker died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request as the server saw it."""
+
+    site: str
+    """`Site.name` of the site that was asked."""
+    path: str
+    """The page's path in the plan; as it came if the plan has no such page."""
+    started_at: float
+    """When the request had arrived: seconds on the server's monotonic clock."""
+    ended_at: float
+    """Just before the answer was sent, so that the crawler cannot have had it earlier. Same clock."""
+    status: int
+    worker: int = 1
+    """Which of the processes of the demonstration's crawler asked; 0 for another program."""
+    agent: str = ""
+    """The User-Agent."""
+    pause: float = 0.0
+    """Seconds for which the answer asked the crawler to stay away."""
+
+
+def agent_of(worker: int) -> str:
+    """The User-Agent of one of the demonstration's processes, by which the server tells them apart."""
+    return f"{CRAWLER}/1.{worker}"
+
+
+def worker_of(user_agent: str) -> int:
+    """Which of these processes has this User-Agent; 0 for another program."""
+    found = _AGENT.match(user_agent)
+    return int(found[1]) if found else 0
+
+
+def token_of(user_agent: str) -> str:
+    """The product token in a User-Agent: its first name, or the first that it says to be compatible."""
+    _, says_so, rest = user_agent.partition("compatible;")
+    found = re.search(r"[A-Za-z_-]+", rest if says_so else user_agent)
+    return found[0] if found else "unknown"
+
+
+class SiteServer:
+    """Answers for every site of a plan, for the examples, and for a start page that leads to all.
+
+    Args:
+        note: called with each request once its answer is ready.
+        agent: the product token for which the rules are written; None: that of the first request.
+        start: the root of the start page.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        note: Callable[[web.BaseRequest, Visit], object],
+        agent: str | None = None,
+        start: str = f"http://{START}",
+    ) -> None:
+        self._note = note
+        self.agent = agent
+        self.sites = {site.root: site for site in (*plan.sites, *examples(), _start(plan, start))}
+        self._pages = {
+            # What arrives is the path as the client escaped it.
+            root: {URL(root + page.path).raw_path_qs: page for page in site.resources}
+            for root, site in self.sites.items()
+        }
+        self._limits = {
+            site.root: Bucket(site.kind.limit) for site in plan.sites if site.kind.limit is not None
+        }
+        self.tunnels = Counter[str]()
+        """The names for which a CONNECT asked."""
+        self._asked = dict.fromkeys(self.sites, 0)
+        """The requests for pages of each site."""
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        started_at = time.monotonic()
+        url, user_agent = request.url, request.headers.get("User-Agent", "")
+        self.agent = self.agent or token_of(user_agent)
+        root = str(url.origin())
+        if root not in self.sites:
+            # The examples are the same with https.
+            root = root.replace("https:", "http:")
+        name, path = (
+            self.sites[root].name if root in self.sites else url.authority,
+            request.rel_url.raw_path_qs,
+        )
+        page = self._pages.get(root, {}).get(URL(root + path).raw_path_qs)
+        answer = MISSING if root in self.sites else NO_SITE
+        if page is not None:
+            path = page.path
+            answer = self._answer_of(self.sites[root], page, request, started_at)
+        await asyncio.sleep(answer.delay)
+        response = self._response(request, answer)
+        self._note(
+            request,
+            Visit(
+                *(name, path, started_at, time.monotonic(), response.status),
+                *(worker_of(user_agent), user_agent, answer.pause),
+            ),
+        )
+        return response
+
+    def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
+        """What a site answers to a request for one of its pages, or for its robots.txt."""
+        if page.access is Access.ROBOTS:
+            return page.answer
+        self._asked[site.root] += 1
+        kind, limit = site.kind, self._limits.get(site.root)
+        if kind.is_signed:
+            is_welcome = is_signed(request.headers, site.name)
+            return replace(page.answer, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
+        if kind.told is not None and self._asked[site.root] in kind.told.at:
+            return kind.told
+        return page.answer if limit is None or limit.takes(now) else TOO_FAST
+
+    def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:
+        headers = {"Content-Type": "text/plain", **answer.headers}
+        if headers.get("Retry-After") == "{date}":
+            # A date has whole seconds.
+            headers["Retry-After"] = formatdate(time.time() + answer.pause + 1, usegmt=True)
+        body = answer.content(self.agent or "")
+        etag = f'"{zlib.crc32(body):08x}"'
+        if "gzip" in request.headers.get("Accept-Encoding", "") and answer.coding:
+            body, headers["Content-Encoding"] = answer.coded(body), ", ".join(answer.coding)
+        if answer.is_silent and request.transport is not None:
+            request.transport.close()
+        if answer.is_cut:
+            headers["Content-Length"] = str(len(body))
+            response = web.Response(status=answer.status, body=body[: len(body) // 2], headers=headers)
+            response.force_close()
+            return response
+        if answer.status == 200:
+            headers["ETag"] = etag
+            if request.headers.get("If-None-Match") == etag:
+                return web.Response(status=304, headers=headers)
+        return web.Response(status=answer.status, body=body, headers=headers)
+
+
+def _start(plan: Plan, root: str) -> Site:
+    """The site with the start page, and with a sitemap: both have all URLs of a plan."""
+    links = "\n".join(f'<p><a href="{escape(url)}">{escape(url)}</a></p>' for url in plan.urls)
+    locations = "\n".join(f"<url><loc>{escape(url)}</loc></url>" for url in plan.urls)
+    pages = (
+        Page(
+            "/",
+            Answer(
+                text=f"<!doctype html>\n<title>Start</title>\n{links}\n",
+                headers={"Content-Type": "text/html"},
+            ),
+        ),
+        Page(
+            "/sitemap.xml",
+            Answer(text=f"{_URLSET}{locations}\n</urlset>\n", headers={"Content-Type": "text/xml"}),
+        ),
+    )
+    address = urlsplit(root)
+    return Site(address.hostname or START, Kind(name="start"), MISSING, pages, address.port or 80)
+
+
+def is_signed(headers: Mapping[str, str], authority: str) -> bool:
+    """Whether a request has a valid signature of the demonstration's crawler (RFC 9421 section 3.2)."""
+    # Only some pages need these.
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+    from robotgate.signing import SigningKey  # noqa: PLC0415
+
+    key, found = SigningKey(SECRET), _SIGNED.fullmatch(headers.get("Signature-Input", ""))
+    if found is None or found[2] != key.thumbprint or time.time() > int(found[3]):
+        return False
+    covered = f'"@authority": {authority}\n"signature-agent": {headers.get("Signature-Agent")}\n'
+    public = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(f"{key.x}="))
+    try:
+        signature = b64decode(headers.get("Signature", "")[6:-1])
+        public.verify(signature, f'{covered}"@signature-params": {found[1]}'.encode())
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+@asynccontextmanager
+async def listening(
+    server: SiteServer, port: int, authority: Authority | None = None, hosts: Sequence[str] = (LOOPBACK,)
+) -> AsyncIterator[int]:
+    """Serve on a port of some addresses until the end of the block; 0 is for any free port.
+
+    Args:
+        authority: signs the certificates of the sites with https; None: there are none.
+
+    Yields:
+        The port.
+
+    Raises:
+        JudgeError: the port is taken.
+    """
+
+    def context(target: str) -> ssl.SSLContext | None:
+        name = f"https://{target.removesuffix(':443')}"
+        server.tunnels[name] += 1
+        site = server.sites.get(name)
+        if authority is None or site is None:
+            return None
+        return authority.context(site.host, site.kind.certificate)
+
+    async with AsyncExitStack() as stack:
+        http = web.Server(server.answer)
+        stack.push_async_callback(http.shutdown, SHUTDOWN_TIMEOUT)
+        try:
+            listener = await asyncio.get_running_loop().create_server(
+                lambda: Door(http, context), hosts, port
+            )
+        except OSError as error:
+            raise JudgeError(f"port {port} cannot be used ({error.strerror}): see --port") from error
+        stack.callback(listener.close)
+        yield listener.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def measured_lag() -> AsyncIterator[list[float]]:
+    """Measure by how many seconds this process is late at worst until the end of the block: the error of its clock.
+
+    Yields:
+        The one figure, as it grows.
+    """
+    worst = [0.0]
+
+    async def measure() -> None:
+        while True:
+            due_at = time.monotonic() + TICK_DELAY
+            await asyncio.sleep(TICK_DELAY)
+            worst[0] = max(worst[0], time.monotonic() - due_at)
+
+    measuring = asyncio.create_task(measure())
+    try:
+        yield worst
+    finally:
+        measuring.cancel()

@@ -1,0 +1,350 @@
+"""The sites that a crawler is judged by: what each one answers, and which of its pages may be fetched.
+
+``sites.toml`` is the table of the kinds of sites. Whether a page is open is decided there. Nothing here parses a
+robots.txt or matches a path, so the judge can compare a crawler with it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from itertools import count, cycle, islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROBOTS_PATH: Final = "/robots.txt"
+OURS: Final = "ours"
+"""What the crawler of the demonstration declares: its own rules hold as well."""
+MIN_PAGES: Final = 4
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly keen lunar mossy narrow olive
+plain quiet rustic silver tidal upper velvet windy young"""
+_SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index journal kitchen library museum notes
+orchard press quarry records seminar tower union weekly"""
+_FILL: Final = re.compile(r"\{fill (\d+)\}")
+_COMMENT: Final = "# a line of no importance, one of very many\n"
+_LONG: Final = "segment-of-a-long-path-" * 22
+_RULES: Final = "User-agent: *\nDisallow: /private/\nDisallow: /tmp/\n"
+
+
+class Severity(StrEnum):
+    """How binding a claim is."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    CONVENTION = "CONVENTION"
+    MAY = "MAY"
+    """Nothing can be broken: what the crawler did is counted."""
+    OURS = "OURS"
+    """What robotgate promises beyond."""
+
+
+class Access(StrEnum):
+    """What the rules of a site say of a URL to the crawler that is judged."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    MAY = "may"
+    """It may be fetched, and need not be."""
+    ROBOTS = "robots"
+    """It is a robots.txt, or on the way to one."""
+
+
+@dataclass
+class Bucket:
+    """So many requests a second, and some at once."""
+
+    rate: float
+    depth: int = 2
+    level: float = 0.0
+    at: float = 0.0
+
+    def takes(self, now: float) -> bool:
+        """Whether a request at this instant is below the limit."""
+        self.level, self.at = max(0.0, self.level - (now - self.at) * self.rate), now
+        if self.level + 1 > self.depth + 1e-9:
+            return False
+        self.level += 1
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server answers at one path."""
+
+    text: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    charset: str = "utf-8"
+    coding: Sequence[str] = ()
+    """The codings that are applied to the body, of which each is gzip."""
+    size: int | None = None
+    """Bytes to which the body is repeated; None: it is sent once."""
+    delay: float = 0.0
+    """Seconds before the answer begins."""
+    pause: float = 0.0
+    """Seconds for which its headers ask the crawler to stay away."""
+    chain: int = 0
+    """Redirects within the site that lead to it."""
+    at: Sequence[int] = ()
+    """The page requests of its site, counted from 1, which it answers in place of a page."""
+    is_cut: bool = False
+    """Whether the connection breaks in the middle of the body."""
+    is_silent: bool = False
+    """Whether the connection breaks without an answer."""
+
+    def content(self, agent: str) -> bytes:
+        """The body, before its codings, as it is sent to a crawler with this product token."""
+        text = self.text.replace("{agent}", agent).replace("{AGENT}", agent.swapcase())
+        text = _FILL.sub(lambda found: (_COMMENT * int(found[1]))[: int(found[1]) - 1] + "\n", text)
+        body = text.encode(self.charset)
+        return body if self.size is None else (body * (self.size // len(body) + 1))[: self.size]
+
+    def coded(self, body: bytes) -> bytes:
+        """A body with the codings."""
+        for _ in self.coding:
+            body = gzip.compress(body)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One address of a site."""
+
+    path: str
+    answer: Answer
+    access: Access = Access.OPEN
+    is_asked: bool = True
+    """Whether the crawler is given this URL. Others lead to the rest."""
+
+
+Pages: TypeAlias = tuple[Page, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One row of the table."""
+
+    name: str = ""
+    """Only the first of a group has one, with a claim."""
+    claim: str = ""
+    source: str = ""
+    severity: Severity = Severity.MAY
+    breaks: str = "closed"
+    """The name of the check that finds a breach."""
+    declared: str | None = None
+    """What a crawler has to declare for this row to hold; None: it holds for all."""
+    robots: Answer = field(default_factory=Answer)
+    closed: Sequence[str] = ("/private/{}", "/tmp/{}")  # noqa: S108 - of a URL
+    open: Sequence[str] = ("/articles/{}", "/news/{}")
+    may: Sequence[str] = ()
+    body: str | None = None
+    """The text of its pages, which then are HTML."""
+    page: Pages = ()
+    told: Answer | None = None
+    weight: float = 4.0
+    """How many pages it gets, compared with others."""
+    crawl_delay: float = 0.0
+    """Seconds that its rules ask for."""
+    limit: float | None = None
+    """Requests a second above which it answers 429, and says no more; None: no such limit."""
+    is_signed: bool = False
+    """Whether its pages ask for signatures."""
+    scheme: str = "http"
+    port: int | None = None
+    """None: the default of the scheme."""
+    host: str | None = None
+    """None: any name."""
+    same_host: bool = False
+    """Whether its host is that of the one before it in its group."""
+    under: str = ""
+    """What comes before that name."""
+    certificate: str | None = None
+    """What is wrong with its certificate: ``name``, ``expired`` or ``unknown``."""
+    other: tuple[Kind, ...] = ()
+    """Those that are drawn together with it."""
+
+    @property
+    def group(self) -> tuple[Kind, ...]:
+        """Those that are drawn together, itself first."""
+        return (self, *self.other)
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether it cannot be had at an address and a port of this machine."""
+        return any(kind.scheme == "https" or kind.under or kind.host for kind in self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One origin."""
+
+    host: str
+    kind: Kind
+    robots: Answer
+    pages: Pages = ()
+    port: int = 80
+
+    @property
+    def root(self) -> str:
+        """Its URL without a path."""
+        port = "" if _DEFAULT_PORTS[self.kind.scheme] == self.port else f":{self.port}"
+        return f"{self.kind.scheme}://{self.host}{port}"
+
+    @property
+    def name(self) -> str:
+        """The host, and the port and the scheme unless they are 80 and http."""
+        return self.root.removeprefix("http://")
+
+    @property
+    def resources(self) -> Pages:
+        """All that it answers: its pages, its robots.txt, and the way there."""
+        names = [ROBOTS_PATH, *(f"/robots-{hop}.txt" for hop in range(self.robots.chain))]
+        moved = [Answer(status=301, headers={"Location": name}) for name in names[1:]]
+        answers = zip(names, [*moved, self.robots], strict=True)
+        return (*(Page(name, answer, Access.ROBOTS) for name, answer in answers), *self.pages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All sites of one seed, and the URLs in the order in which the crawler is given them."""
+
+    seed: int
+    groups: tuple[tuple[Kind, tuple[Site, ...]], ...]
+    """The sites of each row."""
+    urls: tuple[str, ...]
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """All sites."""
+        return tuple(site for _, sites in self.groups for site in sites)
+
+
+@cache
+def table(name: str) -> tuple[Kind, ...]:
+    """The rows of ``sites.toml`` that are called so: kind, everywhere or example."""
+    text = resources.files("robotgate.judge").joinpath("sites.toml").read_text(encoding="utf-8")
+    rows = tomllib.loads(text)[name]
+    for row in rows:
+        for each in (row, *row.get("other", ())):
+            each["severity"] = Severity(each.get("severity", "MAY"))
+            each["robots"] = Answer(**{"text": _RULES, **each.get("robots", {})})
+            each["told"] = Answer(**each["told"]) if "told" in each else None
+            each["page"] = tuple(
+                Page(
+                    page.pop("path"),
+                    access=Access(page.pop("is", "open")),
+                    is_asked=page.pop("asked", True),
+                    answer=_linked(**page) if "title" in page else Answer(**page),
+                )
+                for page in each.get("page", ())
+            )
+        row["other"] = tuple(Kind(**each) for each in row.get("other", ()))
+    return tuple(Kind(**row) for row in rows)
+
+
+def _linked(title: str, links: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> Answer:
+    """A page with links."""
+    anchors = [f'<p><a href="{link}">{link}</a></p>\n' for link in links]
+    text = "".join(["<!doctype html>\n", f"<title>{title}</title>\n", *anchors])
+    return Answer(text=text, headers={"Content-Type": "text/html", **(headers or {})})
+
+
+def examples() -> tuple[Site, ...]:
+    """A few sites with links, under names that are reserved for examples (RFC 2606). The tutorial visits them."""
+    return tuple(Site(kind.host or "", kind, kind.robots, kind.page) for kind in table("example"))
+
+
+def draw_plan(
+    seed: int, page_count: int, only: Sequence[str] = (), ports: Mapping[int, int] | None = None
+) -> Plan:
+    """The sites for a seed, with about `page_count` URLs to fetch. The same arguments draw the same sites.
+
+    Their top-level domain is reserved for tests (RFC 6761 section 6).
+
+    Args:
+        only: parts of the names of the rows that are drawn; without them, all.
+        ports: where those on port 80 and others listen, each site at an address of this machine; None: they have names.
+    """
+    rng = random.Random(seed)
+    if ports is None:
+        names = [f"{first}-{second}.test" for first in _FIRST.split() for second in _SECOND.split()]
+        rng.shuffle(names)
+    else:
+        names = [f"127.0.{number // 250 + 1}.{number % 250 + 1}" for number in range(500)]
+    kinds = [
+        kind
+        for kind in table("kind")
+        if (ports is None or not kind.needs_names)
+        and (not only or any(part.casefold() in kind.name.casefold() for part in only))
+    ]
+    total = sum(kind.weight for each in kinds for kind in each.group)
+    hosts = iter(names)
+    groups = tuple(
+        (kind, _drawn(kind, hosts, random.Random(f"{seed}/{kind.name}"), page_count / total, ports or {}))
+        for kind in kinds
+    )
+    urls = [
+        site.root + page.path for _, sites in groups for site in sites for page in site.pages if page.is_asked
+    ]
+    rng.shuffle(urls)
+    return Plan(seed=seed, groups=groups, urls=tuple(urls))
+
+
+def _drawn(
+    row: Kind, hosts: Iterator[str], rng: random.Random, share: float, ports: Mapping[int, int]
+) -> tuple[Site, ...]:
+    """The sites of a row."""
+    sites: list[Site] = []
+    numbers = count()
+    for kind in row.group:
+        host = sites[-1].host if kind.same_host else kind.host or next(hosts)
+        pages = tuple(_pages(kind, rng, max(MIN_PAGES, round(share * kind.weight)), numbers))
+        port = kind.port or _DEFAULT_PORTS[kind.scheme]
+        sites.append(Site(kind.under + host, kind, kind.robots, pages, ports.get(port, port)))
+    roots = {f"{{{number}}}": site.root for number, site in enumerate(sites)}
+    return tuple(
+        replace(
+            site,
+            robots=_placed(site.robots, roots),
+            pages=tuple(replace(page, answer=_placed(page.answer, roots)) for page in site.pages),
+        )
+        for site in sites
+    )
+
+
+def _pages(kind: Kind, rng: random.Random, wanted: int, numbers: Iterator[int]) -> Iterator[Page]:
+    """The pages of a site: its shapes in turn, each of any size."""
+    shapes = [(path, access) for access in ("closed", "open", "may") for path in getattr(kind, access)]
+    drawn = [
+        Page(path.format(next(numbers), long=_LONG), Answer(), Access(access))
+        for path, access in islice(cycle(shapes), max(wanted, len(shapes)))
+    ]
+    for page in (*drawn, *kind.page):
+        answer = page.answer
+        if answer.status == 200 and not answer.text:
+            delay, size = round(rng.uniform(0.002, 0.02), 4), rng.randrange(200, 20_000)
+            answer = Answer(text=f"This is {page.path}.\n", delay=delay, size=size)
+        if kind.body is not None and page.is_asked:
+            answer = Answer(text=kind.body, headers={"Content-Type": "text/html"})
+        yield replace(page, answer=answer)
+
+
+def _placed(answer: Answer, roots: Mapping[str, str]) -> Answer:
+    """An answer with the roots of its group."""
+
+    def placed(text: str) -> str:
+        for name, root in roots.items():
+            text = text.replace(name, root)
+        return text
+
+    text = placed(answer.text).replace("{long}", _LONG)
+    return replace(answer, text=text, headers={name: placed(value) for name, value in answer.headers.items()})
