@@ -88,7 +88,7 @@ _REFUSED: Final = (
     ("its certificate is not valid", _AUTHORITY, "CERTIFICATE", ssl.SSLCertVerificationError),
     ("it accepts no other machine (protected mode)", "set a password, or its addresses (bind)", "DENIED"),
     ("it does not use the protocol of Redis", _ADDRESS, "PROTOCOL", ex.InvalidResponse),
-    ("it is a node of a cluster", _CLUSTER, "MOVED", ex.AskError),
+    ("it is a node of a cluster", _CLUSTER, "MOVED", "ASK", ex.AskError),
     ("it has no database of that number", "give another number, such as 0", "DATABASE"),
     ("it refuses", "check that it is Redis 6.2, Valkey 7.2 or later", "REFUSED"),
 )
