@@ -1,10 +1,12 @@
 """Many hosts on few addresses: whether each address gets its delay, how long that takes, and what it costs.
 
-The hosts are names of which a resolver sends each to one of a few addresses of the loopback network. The server notes
+The hosts are names that the system's resolver leads to a few addresses of the loopback network. The server notes
 when a request's bytes come and when its answer is about to be sent. *Bound* is what the delay of the addresses allows a
-client that itself takes no time: for each request of the fullest address the delay and the response. Beside it, the
-same gate without scopes gets the same URLs from tasks that sleep, so that an address gets one at each delay: with the
-same requests at the same pace, the difference in CPU is what the scopes take.
+client that itself takes no time: for each request of the fullest address the delay and the response.
+
+What scopes take is measured at a faster pace. A gate without scopes gets the same URLs; its hosts have the delay that
+the turns of an address come to, and begin one after the other. So both send the same requests in the same order, and
+wait for each in a gate.
 """
 
 from __future__ import annotations
@@ -13,14 +15,12 @@ import asyncio
 import socket
 import statistics
 from collections import defaultdict
-from contextlib import asynccontextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
-
-from aiohttp import ClientSession, TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
+from unittest.mock import patch
 
 from benchmarks._bench import alone, cost_of, in_loop, interleaved
 from benchmarks._clients import AGENT, CONTACT
@@ -29,22 +29,22 @@ from benchmarks._site import page_urls, serving
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from benchmarks._bench import Cost
     from benchmarks._site import Site, Visit
 
 PACKAGES: Final = ("robotgate", "aiohttp")
 SCOPES: Final = "`address_delay`"
-SLEEPING: Final = "no scopes, tasks that sleep"
+ALONE: Final = "no scopes, the same pace"
 GRAIN: Final = 1e-6
 COLUMNS: Final = (
     Column("short", "gaps of an address under its delay"),
     Column("short_hosts", "gaps of a host under its delay"),
     Column("makespan", "makespan, s", 1),
     Column("to_bound", "to the bound", 3, shows_spread=True),
-    Column("cpu", "CPU of a page, µs", shows_spread=True),
 )
+CPU: Final = (Column("cpu", "CPU of a page, µs", shows_spread=True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,76 +61,58 @@ class Shape:
     rounds: int
 
     @property
+    def sharing(self) -> int:
+        """Hosts of one address."""
+        return self.hosts // self.addresses
+
+    @property
     def requests(self) -> int:
         """Of each address, robots.txt included."""
-        return self.hosts // self.addresses * (self.pages + 1)
+        return self.sharing * (self.pages + 1)
 
     def address_of(self, host: str) -> str:
         """Where a name leads."""
         return f"127.0.1.{1 + int(host.partition('.')[0]) % self.addresses}"
 
 
-class Resolver(AbstractResolver):
-    """Leads names to the addresses of a shape."""
+@contextmanager
+def names_of(shape: Shape) -> Iterator[None]:
+    """Have the system's resolver lead the names to the addresses of a shape."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
+    def look_up(
+        host: str, port: int, *_: object, **__: object
+    ) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]]:
+        address = shape.address_of(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))]
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The address of a name."""
-        address = self._shape.address_of(host)
-        return [ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)]
-
-    async def close(self) -> None:
-        """Nothing is held."""
+    with patch("socket.getaddrinfo", look_up):
+        yield
 
 
-@asynccontextmanager
-async def open_gate(shape: Shape, address_delay: float) -> AsyncIterator[RobotGate]:
-    """A gate whose session has the names."""
-    connector = TCPConnector(resolver=Resolver(shape), limit=0, family=socket.AF_INET)
-    async with (
-        ClientSession(connector=connector) as session,
-        RobotGate(
-            AGENT, contact=CONTACT, session=session, delay=shape.delay, address_delay=address_delay
-        ) as gate,
-    ):
-        yield gate
-
-
-async def crawl(name: str, shape: Shape, urls: Sequence[str]) -> None:
+async def crawl(name: str, shape: Shape, port: int) -> None:
     """Fetch all URLs."""
+    delay, address_delay = shape.delay, shape.address_delay
+    if name == ALONE:
+        delay, address_delay = shape.sharing * address_delay, 0.0
+    urls = page_urls(shape.hosts, shape.pages, port, "{}.site.example".format)
     async with (
-        open_gate(shape, shape.address_delay if name == SCOPES else 0.0) as gate,
+        RobotGate(
+            AGENT, contact=CONTACT, delay=delay, address_delay=address_delay, allow_private_addresses=True
+        ) as gate,
         asyncio.TaskGroup() as tasks,
     ):
-        if name == SCOPES:
-            for url in urls:
-                tasks.create_task(fetched(gate, url))
-            return
-        slots = defaultdict[str, int](int)
-        for position, url in enumerate(urls):
-            address = shape.address_of(url.partition("//")[2])
-            # A host's first page is two requests.
-            is_first = position < shape.hosts
-            # The addresses are due one after the other, as those of a gate come to be.
-            phase = int(address.rpartition(".")[2]) / shape.addresses
-            tasks.create_task(fetched(gate, url, (slots[address] + phase) * shape.address_delay))
-            slots[address] += 2 if is_first else 1
+        for turn in range(shape.sharing):
+            for position, url in enumerate(urls):
+                if position % shape.hosts // shape.addresses == turn:
+                    tasks.create_task(gate.fetch(url))
+            if name == ALONE:
+                await asyncio.sleep(shape.address_delay)
 
 
-async def fetched(gate: RobotGate, url: str, wait: float = 0.0) -> None:
-    """Fetch a page, after so many seconds."""
-    if wait:
-        await asyncio.sleep(wait)
-    await gate.fetch(url)
-
-
-def cost(name: str, shape: Shape, urls: Sequence[str]) -> Cost:
+def cost(name: str, shape: Shape, port: int) -> Cost:
     """What a client takes, in a process of its own."""
-    return cost_of(lambda: in_loop("asyncio", lambda: crawl(name, shape, urls)))
+    with names_of(shape):
+        return cost_of(lambda: in_loop("asyncio", lambda: crawl(name, shape, port)))
 
 
 def seen(shape: Shape, visits: Sequence[Visit]) -> dict[str, float]:
@@ -157,14 +139,13 @@ def seen(shape: Shape, visits: Sequence[Visit]) -> dict[str, float]:
 
 
 def measure(effort: Effort) -> Findings:
-    """A gate with scopes, and one without beside it."""
+    """A gate with scopes at many hosts, and what scopes take."""
     findings = Findings()
-    shape = effort.pick(Shape(20, 2, 2, 0.1, 0.02, 1), Shape(1000, 10, 5, 1.0, 0.5, 1))
-    addresses = [f"127.0.1.{1 + number}" for number in range(shape.addresses)]
+    many = effort.pick(Shape(20, 2, 2, 0.1, 0.02, 1), Shape(1000, 10, 5, 1.0, 0.5, 1))
+    fast = effort.pick(Shape(4, 2, 2, 0.02, 0.02, 1), Shape(50, 10, 60, 0.02, 0.02, 9))
 
-    def work(name: str, site: Site) -> dict[str, float]:
-        urls = page_urls(shape.hosts, shape.pages, site.port, "{}.site.example".format)
-        cpu = alone(cost, name, shape, urls).cpu
+    def work(name: str, shape: Shape, site: Site) -> dict[str, float]:
+        cpu = alone(cost, name, shape, site.port).cpu
         visits = site.visits()
         if len(visits) != shape.requests * shape.addresses:
             raise RuntimeError(
@@ -172,11 +153,16 @@ def measure(effort: Effort) -> Findings:
             )
         return {**seen(shape, visits), "cpu": cpu * 1e6 / len(visits)}
 
-    with serving(addresses=addresses) as site:
-        figures = interleaved(shape.rounds, {name: partial(work, name, site) for name in (SCOPES, SLEEPING)})
-    del figures[SLEEPING]["to_bound"]
-    title = f"{shape.hosts} hosts on {shape.addresses} addresses, {shape.address_delay:g} s apart"
+    with serving(addresses=[f"127.0.1.{1 + number}" for number in range(many.addresses)]) as site:
+        figures = interleaved(many.rounds, {SCOPES: partial(work, SCOPES, many, site)})
+        costs = interleaved(
+            fast.rounds,
+            {SCOPES: partial(work, SCOPES, fast, site), ALONE: partial(work, ALONE, fast, site)},
+        )
+    title = f"{many.hosts} hosts on {many.addresses} addresses, {many.address_delay:g} s apart"
     findings.table("addresses", title, COLUMNS, figures, ours=[SCOPES])
+    title = f"{fast.hosts} hosts on {fast.addresses} addresses, {fast.address_delay:g} s apart"
+    findings.table("cost", title, CPU, costs, ours=[SCOPES])
     ours = figures[SCOPES]
     findings.goal(
         "gaps of an address or a host under the delay",
@@ -184,6 +170,6 @@ def measure(effort: Effort) -> Findings:
         at_most=0,
     )
     findings.goal("makespan to the bound", ours["to_bound"], at_most=1.05)
-    cpu = ratio(ours["cpu"], figures[SLEEPING]["cpu"])
+    cpu = ratio(costs[SCOPES]["cpu"], costs[ALONE]["cpu"])
     findings.goal("CPU of a page, of that without scopes at the same pace", cpu, at_most=1.1)
     return findings

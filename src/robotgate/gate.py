@@ -240,9 +240,12 @@ class RobotGate:
             from robotgate.client.purposes import PurposeCheck  # noqa: PLC0415  # As in `__init__`.
 
             check = PurposeCheck(options["purposes"], tdmrep=options["tdmrep"], cache=self._cache)
+        middleware = self._middleware
+        if options["session"] is None:
+            middleware = middleware.with_options(max_wait=self._max_wait, measures_addresses=False)
         self._pages = PageFetcher(
             session,
-            middleware=self._middleware,
+            middleware=middleware,
             turns=self._turns,
             max_bytes=options["max_bytes"],
             check=check,

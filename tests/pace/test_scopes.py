@@ -32,7 +32,7 @@ def scope(bench: Bench, key: str, delay: float = 0.0, *, slots: int = 1, lease: 
 def origin(bench: Bench, name: str, *scopes: Scope) -> PacedOrigin:
     """An origin of a host without delay."""
     paced = bench.origin(name, delay=0.0)
-    paced.scopes = scopes
+    paced.enter(scopes)
     return paced
 
 

@@ -392,7 +392,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             key = f"{name}.example"
             for port, (given, which) in zip(PORTS, origins, strict=False):
                 paced = self.bench.origin(key, port=port, lease=lease)
-                paced.options, paced.scopes = given, self.some_scopes(which)
+                paced.options = given
+                paced.enter(self.some_scopes(which))
             host = self.scheduler.hosts[key]
             self.run(partial(self.scheduler.update_limits, host))
             law = HostLaw(host, max_slots)
@@ -1127,7 +1128,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert len(self.visitors) == 1
             self.end(0, again=False)
         for paced in [paced for law in self.laws for paced in law.host.origins]:
-            paced.scopes = self.bench.scopes
+            paced.enter(self.bench.scopes)
         self.arrive(where=0, count=6, ahead=True, priority=0, max_wait=None, tries_now=False, dawdles=True)
         self.is_closed = True
         self.scheduler.close()

@@ -16,13 +16,13 @@ import ipaddress
 import math
 import socket
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from aiohttp import ClientError, ClientResponse
+from aiohttp import ClientError, ClientResponse, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from robotgate.client.proxy import named
@@ -31,8 +31,6 @@ from robotgate.events import logger
 from robotgate.urls import embedded_ipv4
 
 if TYPE_CHECKING:
-    from aiohttp import TCPConnector
-
     # mypy takes a request's response for None where it comes to `aiohttp.connector` first.
     from aiohttp.client_reqrep import ClientRequest
     from aiohttp.connector import Connection
@@ -156,11 +154,12 @@ class AddressScopes:
         aiohttp lets go of the connection when the body has come, which it often has before the response is returned.
         """
         kind = request.response_class
-        if issubclass(kind, _NotingResponse):
-            return
-        if kind not in self._noting:
-            self._noting[kind] = type(kind.__name__, (_NotingResponse, kind), {})
-        request.response_class = self._noting[kind]
+        noting = self._noting.get(kind)
+        if noting is None:
+            noting = type(kind.__name__, (_NotingResponse, kind), {})
+            # A request may be sent again.
+            self._noting[kind] = self._noting[noting] = noting
+        request.response_class = noting
 
     def of_peer(self, request: ClientRequest, response: ClientResponse) -> str | None:
         """The name of the scope of the address that a response came from.
@@ -186,16 +185,18 @@ class _NotingResponse(ClientResponse):
     is_by_proxy = False
     """Whether the connector has a proxy of its own, of which the request says nothing."""
 
-    async def start(self, connection: Connection) -> ClientResponse:
+    # No coroutine of its own: it would take as long as all that this does.
+    def start(self, connection: Connection) -> Coroutine[object, object, ClientResponse]:
         """Begin to read; aiohttp calls this when the request was sent."""
-        # Those of aiohttp-socks have no public names for it.
         connector = connection._connector
-        self.is_by_proxy = hasattr(connector, "_proxy_host") or hasattr(connector, "_proxy_infos")
+        if type(connector) is not TCPConnector:
+            # Those of aiohttp-socks have no public names for it.
+            self.is_by_proxy = hasattr(connector, "_proxy_host") or hasattr(connector, "_proxy_infos")
         transport = connection.transport
         peer = None if transport is None else transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer = str(peer[0])
-        return await super().start(connection)
+        return super().start(connection)
 
 
 def _parsed(address: str) -> Address | None:

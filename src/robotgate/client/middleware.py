@@ -89,6 +89,7 @@ class GateMiddleware:
         self.turns = turns
         self._identity = identity
         self._max_wait, self._priority = max_wait, 0
+        self._measures_addresses = True
         self.attempts: dict[asyncio.Task[object] | None, Attempt] = {}
         """By task, the attempt of a `gate.fetch` that it makes.
 
@@ -99,10 +100,18 @@ class GateMiddleware:
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._timer = Timer(self._look_at_responses)
 
-    def with_options(self, *, max_wait: float | None, priority: int) -> GateMiddleware:
-        """A middleware for another session. It shares with this one what is open: a request may pass through both."""
+    def with_options(
+        self, *, max_wait: float | None, priority: int = 0, measures_addresses: bool = True
+    ) -> GateMiddleware:
+        """A middleware for another session. It shares with this one what is open: a request may pass through both.
+
+        Args:
+            measures_addresses: where addresses are paced, whether those of its connections have to be read, because its
+                connector is no `AddressedConnector`.
+        """
         other = copy(self)
         other._max_wait, other._priority = max_wait, priority
+        other._measures_addresses = measures_addresses
         return other
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
@@ -160,12 +169,18 @@ class GateMiddleware:
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url, request.headers))
-            if turns.addresses is not None:
-                turns.addresses.note_route(turn.paced, route)
-                turns.addresses.measure(request)
-            response = await handler(request)
-            if turns.addresses is not None:
-                turns.addresses.note_peer(turn.paced, request, response)
+            addresses = turns.addresses
+            if addresses is None:
+                response = await handler(request)
+            else:
+                # None without a proxy before is the usual: a test of it is quicker than a call.
+                if route is not None or turn.paced.proxy:
+                    addresses.note_route(turn.paced, route)
+                if self._measures_addresses:
+                    addresses.measure(request)
+                response = await handler(request)
+                if self._measures_addresses:
+                    addresses.note_peer(turn.paced, request, response)
             if response.status in WAY_STATUSES:
                 fault = fault_of_answer(response.status, response.headers, proxy_of(route))
                 if fault is not None:

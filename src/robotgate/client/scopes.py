@@ -23,7 +23,7 @@ from robotgate.pace.shares import SharedPermits, SharedTotal
 from robotgate.sites.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from aiohttp import ClientRequest, ClientResponse
     from aiohttp.abc import AbstractResolver
@@ -111,6 +111,8 @@ class ScopeBook:
         self.is_used: bool = self.has_addresses or any(each is not None for each in others)
         """Whether any origin has a scope."""
         self._names = AddressScopes(limits.address_exempt)
+        self.measure: Callable[[ClientRequest], None] = self._names.measure
+        """Have a response note where it comes from: call it before the request is sent."""
         self.book: AddressBook | None = None
         """Where addresses are paced, from `open` on."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,9 +134,7 @@ class ScopeBook:
 
     def enter(self, paced: PacedOrigin) -> None:
         """Give a new origin the scopes that are known."""
-        paced.scopes = self._known(paced.origin)
-        if self.has_addresses:
-            paced.scopes_until_at = -math.inf
+        paced.enter(self._known(paced.origin), -math.inf if self.has_addresses else math.inf)
 
     def _known(self, origin: Origin) -> tuple[Scope, ...]:
         scopes = () if self._total is None else (self._total,)
@@ -209,19 +209,19 @@ class ScopeBook:
         if site.proxy:
             self._names.tell_unknown(site.origin.host, site.proxy)
 
-    def measure(self, request: ClientRequest) -> None:
-        """Have a response note where it comes from: call it before the request is sent."""
-        self._names.measure(request)
-
     def note_peer(self, site: Site, request: ClientRequest, response: ClientResponse) -> None:
         """Take in where a response has come from."""
         name = self._names.of_peer(request, response)
-        if name is not None and name not in site.peers and all(scope.key != name for scope in site.scopes):
-            site.peers = (*site.peers[1 - MAX_PEERS :], name)
-            scope = self._address(name)
-            scope.last_visit_at = max(scope.last_visit_at, self._scheduler.now())
-            # In the next turn it counts, with the others in their order.
-            site.scopes_until_at = -math.inf
+        if name is None or name in site.peers:
+            return
+        for scope in site.scopes:
+            if scope.key == name:
+                return
+        site.peers = (*site.peers[1 - MAX_PEERS :], name)
+        scope = self._address(name)
+        scope.last_visit_at = max(scope.last_visit_at, self._scheduler.now())
+        # In the next turn it counts, with the others in their order.
+        site.scopes_until_at = -math.inf
 
     def _begin(self, work: Coroutine[object, None, None]) -> None:
         # Not by the loop's task factory, which may begin a task at once.

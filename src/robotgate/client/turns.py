@@ -383,10 +383,10 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.wait_began_at + turn.max_wait
         try:
-            if turn.paced.host.budget is not None or turn.paced.scopes:
+            if turn.paced.host.budget is not None or turn.paced.spenders:
                 # Not even robots.txt is requested for a page that no budget is left for.
                 scheduler.check_budget(turn.paced, now)
-            if self.addresses is not None:
+            if self.addresses is not None and (turn.route is not None or turn.paced.proxy):
                 self.addresses.note_route(turn.paced, turn.route)
             if now < self._redirected_until_at:
                 await self._follow_later(turn, now)

@@ -152,7 +152,7 @@ class Scheduler:
             or (host.limiter is not None and not host.limiter.has_capacity())
             or now >= paced.scopes_until_at
             or (paced.scopes and holds_back(paced.scopes, turn, now) is not None)
-            or ((host.budget is not None or paced.scopes) and self._is_beyond_budget(turn, now))
+            or ((host.budget is not None or paced.spenders) and self._is_beyond_budget(turn, now))
             or permits.line
             or self._is_closed
             or self.work.save_error is not None
@@ -209,14 +209,14 @@ class Scheduler:
         if self._is_closed:
             self.give_back(turn)
             raise GateClosedError
-        host = paced.host
+        host, scopes = paced.host, turn.scopes
         if (
             host.earliest_start(paced, now, turn.ahead, True) - now > CLOCK_GRAIN
             # The turn itself is among them.
             or len(host.in_slots) > host.slots
-            or not host.may_pace()
-            or (turn.scopes and not all(scope.may_start(now) for scope in turn.scopes))
-            or ((host.budget is not None or turn.scopes) and self._is_beyond_budget(turn, now))
+            or (host.lease is not None and not host.may_pace())
+            or (scopes and not all([scope.may_start(now) for scope in scopes]))  # noqa: C419  # It is quicker.
+            or ((host.budget is not None or paced.spenders) and self._is_beyond_budget(turn, now))
         ):
             # A block, a lower limit, the end of the hours, of the lease or of a budget came between.
             self.give_back(turn)
@@ -225,10 +225,10 @@ class Scheduler:
         self._start(turn, host, now)
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
-        for scope in turn.scopes:
-            if len(scope.held) < scope.slots:
-                self.serve(scope, now)
-        self._hand_shares_on(now)
+        for scope in scopes:
+            self.serve(scope, now)
+        if self.shared is not None:
+            self._hand_shares_on(self.shared, now)
         return True
 
     def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
@@ -265,7 +265,7 @@ class Scheduler:
             raise error
 
     def _beyond_budget(self, paced: PacedOrigin, now: float) -> BudgetExceededError | None:
-        for scope in paced.scopes:
+        for scope in paced.spenders:
             if scope.budget is not None and (at := scope.renewed_at(now)) > now:
                 return exceeded(scope.budget, scope.name, at - now)
         host = paced.host
@@ -280,7 +280,7 @@ class Scheduler:
         """Refuse the pages that wait for any host if the budget of a scope of theirs is used up."""
         if self.places.waiting and scope.renewed_at(now) > now:
             for host in self.hosts.values():
-                if any(scope in paced.scopes for paced in host.waiting_origins):
+                if any(scope in paced.spenders for paced in host.waiting_origins):
                     # Another process may want the host.
                     self.reconsider(host)
 
@@ -339,7 +339,8 @@ class Scheduler:
             for scope in scopes:
                 self.serve(scope, now)
             self._serve_permits(now)
-            self._hand_shares_on(now)
+            if self.shared is not None:
+                self._hand_shares_on(self.shared, now)
         elif not loop.is_closed():
             # Its coroutine was closed from outside.
             loop.call_soon_threadsafe(self._go_on, host, scopes)
@@ -353,7 +354,7 @@ class Scheduler:
             raise nested_error(host.key)
         if self.work.save_error is not None:
             raise StoreError(str(self.work.save_error))
-        if (host.budget is not None or paced.scopes) and not turn.ahead:
+        if (host.budget is not None or paced.spenders) and not turn.ahead:
             self.check_budget(paced, now)
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
         if unavailable is not None:
@@ -441,7 +442,7 @@ class Scheduler:
         if line is not None and move is LEAVE:
             self._hand_on_unused((line, *turn.paced.scopes))
             if self.shared is not None:
-                self._hand_shares_on(self.now())
+                self._hand_shares_on(self.shared, self.now())
 
     # Granting turns.
 
@@ -468,7 +469,7 @@ class Scheduler:
         while host.starting is None and len(host.in_slots) < host.slots:
             if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_on_if_wanted(host)
-            if not host.may_pace():  # 1.
+            if host.lease is not None and not host.may_pace():  # 1.
                 if host.has_waiters() and not host.is_wanted:
                     due_at = host.quota_due_at(now)
                     if due_at - now > CLOCK_GRAIN:
@@ -528,7 +529,9 @@ class Scheduler:
                 first[scope] = turn
         for scope, turn in first.items():
             self._join_line(turn, scope)
-            self._look_again(scope, _first(scope) or turn, now)
+            # Behind others, it changes nothing for them. A fleet's total may need a further share for it.
+            if (ahead := _first(scope)) is turn or scope is self.shared:
+                self._look_again(scope, ahead or turn, now)
         return has_refused
 
     def _join_line(self, turn: PacedTurn, line: Permits) -> None:
@@ -542,7 +545,8 @@ class Scheduler:
         if isinstance(host, Host):
             self.dispatch(host, now)
         elif isinstance(host, Share):
-            self._hand_shares_on(now)
+            if self.shared is not None:
+                self._hand_shares_on(self.shared, now)
         else:
             self.serve(host, now)
             if host is self.shared:
@@ -602,11 +606,9 @@ class Scheduler:
         self._look_at(shared, now)
         return True
 
-    def _hand_shares_on(self, now: float) -> None:
+    def _hand_shares_on(self, shared: SharedTotal, now: float) -> None:
         """Hand those on that others want, and that this process has had for long enough or has no use for."""
-        if self.shared is None:
-            return
-        leaving, later = self.shared.handed_on(now)
+        leaving, later = shared.handed_on(now)
         for share, at in later:
             self._wake_at(share, at, now)
         for share in leaving:
@@ -614,7 +616,8 @@ class Scheduler:
 
     def serve(self, scope: Scope, now: float) -> None:
         """Look at the turns in a scope's line, the first in front, until one has taken it or none is left."""
-        while scope.line and (turn := _first(scope)) is not None:
+        # Where all its slots are taken, the end of a turn looks again.
+        while scope.line and len(scope.held) < scope.slots and (turn := _first(scope)) is not None:
             if not self._look_again(scope, turn, now):
                 return
             turn.in_line = None
@@ -656,7 +659,9 @@ class Scheduler:
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the turns that wait for them, in the order of their arrival."""
         for permits in (self.places.robots, self.places.pages):
-            while len(permits.held) < permits.slots and (turn := _first(permits)) is not None:
+            while (
+                permits.line and len(permits.held) < permits.slots and (turn := _first(permits)) is not None
+            ):
                 turn.in_line = None
                 self.dispatch(turn.paced.host, now)
         if self.shared is not None and self.places.pages.first() is not None:
@@ -881,7 +886,7 @@ class Scheduler:
     def place(self, paced: PacedOrigin, scopes: tuple[Scope, ...], until_at: float) -> None:
         """The scopes of an origin are known, until an instant: grant its turns, which may have waited for that."""
         left = paced.scopes
-        paced.scopes, paced.scopes_until_at = scopes, until_at
+        paced.enter(scopes, until_at)
         self._look_at_places((turn for turn in paced.all_waiting() if turn.trial is not None), self.now())
         self.reconsider(paced.host)
         self._hand_on_unused(left)

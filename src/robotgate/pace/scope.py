@@ -167,7 +167,9 @@ class Scope(Permits, Leased):
         """Return when the next request may start; infinity where a turn has to begin or end before that is known."""
         if len(self.held) >= self.slots or (self.delay and self.granted):
             return math.inf
-        at = max(self.last_visit_at + self.delay, self.next_allowed_at)
+        at = self.last_visit_at + self.delay
+        if self.next_allowed_at > at:
+            at = self.next_allowed_at
         return at if self.window is None else max(at, self.window.start_at(now, reserved=self.granted))
 
     def ready_at(self, now: float) -> float:
@@ -203,12 +205,13 @@ class Scope(Permits, Leased):
 
     def may_start(self, now: float) -> bool:  # That of a fleet's total depends on it.
         """Return whether a granted turn may start now, as far as the right of this process goes."""
-        return self.may_pace()
+        return self.lease is None or self.may_pace()
 
     def begin(self, now: float, *, is_page: bool) -> Scope:
         """Record that a request is sent now. Return what has changed by that, for a store."""
         self.visits += 1
-        self.last_visit_at = max(self.last_visit_at, now)
+        if now > self.last_visit_at:
+            self.last_visit_at = now
         if self.window is not None:
             self.window.count(now)
         if self.budget is not None and is_page:
@@ -222,8 +225,8 @@ class Scope(Permits, Leased):
         self.bytes_read += bytes_read
         if self.bytes_per_second < math.inf:
             self.next_allowed_at = max(self.next_allowed_at, read_by(self, bytes_read, now))
-        if self.slots == 1:
-            self.last_visit_at = max(self.last_visit_at, now)
+        if self.slots == 1 and now > self.last_visit_at:
+            self.last_visit_at = now
         return self
 
     def renewed_at(self, now: float) -> float:
