@@ -159,7 +159,8 @@ class _Anonymous:
         if self._is_sent:
             raise _AnotherAttemptError("closed the connection before it answered")
         self._is_sent = True
-        self.proxy = proxy_of(Route.of_request(request))
+        if request.proxy is not None:
+            self.proxy = proxy_of(Route.of_request(request))
         for name in {*map(str.lower, request.headers)} - self._needed:
             request.headers.popall(name)
         try:
