@@ -24,6 +24,7 @@ from tests.waiting import settle
 from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateError, StoreError, TooSoonError
 from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate, limits
+from robotgate.pace.answers import note_answer, note_outage
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.lease import MOST_TURNS, NOT_OWNED
 from robotgate.pace.scheduler import STORE_TIMEOUT
@@ -849,7 +850,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         before = max(law.host.blocked_until_at, now)
         # The law hears first: a block's end, or a turn, may follow at once.
         law.outages.answers(visitor.paced.origin.text)
-        self.scheduler.note_answer(visitor.turn, status, heard_of(status, retry_after), self.scheduler.now())
+        note_answer(self.scheduler, visitor.turn, status, heard_of(status, retry_after), self.scheduler.now())
         law.blocked_until_at = law.host.blocked_until_at
         after = max(law.blocked_until_at, now)
         assert after >= before
@@ -885,7 +886,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Report an outage, and hold what comes of it against the law."""
         assert visitor.began_at is not None
         before = visitor.paced.circuit
-        self.scheduler.note_outage(visitor.turn, "it cannot be reached", is_silence=is_silence)
+        note_outage(self.scheduler, visitor.turn, "it cannot be reached", is_silence=is_silence)
         after = visitor.paced.circuit
         assert after.retry_at >= before.retry_at
         wrong = visitor.law.outages.fails(

@@ -21,6 +21,7 @@ from robotgate.errors import (
 )
 from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
+from robotgate.pace.answers import note_headers, note_outage
 from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
@@ -455,9 +456,9 @@ class SiteCache:
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 if answer.status != PROXY_ASKS:
-                    scheduler.note_headers(turn, answer.status, answer.headers, now)
+                    note_headers(scheduler, turn, answer.status, answer.headers, now)
             elif answer.is_outage or answer.is_silence:
-                scheduler.note_outage(turn, answer.cause, is_silence=answer.is_silence)
+                note_outage(scheduler, turn, answer.cause, is_silence=answer.is_silence)
         finally:
             flight.awaits = Awaits.STORE
             scheduler.end(turn, scheduler.now())

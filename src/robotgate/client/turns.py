@@ -38,6 +38,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.pace.answers import note_answer, note_headers, note_outage
 from robotgate.pace.host import PacedTurn, Trial
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
 from robotgate.pace.state import MIN_RETRY_AFTER
@@ -165,7 +166,7 @@ class PageTurn(PacedTurn):
             now = self.turns.now()
             if status in REDIRECT_STATUSES and headers is not None:
                 self.turns.note_redirect(self, headers, now)
-            self.turns.scheduler.note_headers(self, status, headers, now)
+            note_headers(self.turns.scheduler, self, status, headers, now)
         if error is not None:
             self.note_error(error)
 
@@ -176,7 +177,7 @@ class PageTurn(PacedTurn):
         # It may have been evicted since the turn ended.
         is_known = self.turns.sites.get(self.paced.key) is self.paced
         if is_known and not self._is_of_proxy(status, headers):
-            self.turns.scheduler.note_headers(self, status, headers, self.turns.now(), tells_off=True)
+            note_headers(self.turns.scheduler, self, status, headers, self.turns.now(), tells_off=True)
 
     def _is_of_proxy(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
         """Return whether an answer is a proxy's, and says nothing of the site."""
@@ -198,7 +199,7 @@ class PageTurn(PacedTurn):
         if outage is None or self.state is not OPEN or self.status is not None:
             return False
         is_silence = isinstance(outage, Silence)
-        self.turns.scheduler.note_outage(self, outage, is_silence=is_silence)
+        note_outage(self.turns.scheduler, self, outage, is_silence=is_silence)
         return not is_silence
 
     async def wait_again(self) -> None:
@@ -533,7 +534,7 @@ class Turns:
                 if (status := response.status) in ALSO_READ or is_spoken(status, response.headers):
                     turn.report(status, response.headers)
                 else:
-                    self.scheduler.note_answer(turn, status, NOTHING_HEARD, now)
+                    note_answer(self.scheduler, turn, status, NOTHING_HEARD, now)
             turn.bytes_read += response.content.total_bytes
         if not self.scheduler.end(turn, now):
             return

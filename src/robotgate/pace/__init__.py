@@ -16,6 +16,8 @@
     shares      the parts of what a fleet shares of all hosts
     trying      turns that do not wait in line, but are promised a place
     timer       the one timer of a scheduler, and others
+    alarms      when hosts and scopes are looked at again, and the deadlines of turns
     scheduler   which waiting turn is granted next, over all hosts
+    answers     what came of a request, and who waits on because of it
     store_work  what the scheduler and the store's side tell each other
 """

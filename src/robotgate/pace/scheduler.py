@@ -2,34 +2,30 @@
 
 A turn is granted when everything it needs is there: its host's slot and instant, its quota, the slots and instants of
 its scopes, and a permit. No turn holds a host while it waits for a scope or a permit: it stands in a line of theirs.
-One heap has the instants at which hosts and scopes are looked at again, and the deadlines of turns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 from asyncio import _get_running_loop
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from robotgate.errors import EventLoopError, GateClosedError, StoreError, TooSoonError
-from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered
+from robotgate.pace.alarms import Alarms
 from robotgate.pace.budget import SAVED_PAGES, exceeded, renewed_at
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, nested_error
 from robotgate.pace.lease import NOT_OWNED
 from robotgate.pace.promises import LATEST
 from robotgate.pace.scope import Scope, holds_back, keep
 from robotgate.pace.shares import STEP, Share, SharedTotal
-from robotgate.pace.signals import NOTHING_HEARD, Heard, heard
-from robotgate.pace.state import CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, MISSING_STATUSES
-from robotgate.pace.timer import Timer, is_running
+from robotgate.pace.state import CLOCK_GRAIN, MIN_RETRY_AFTER
+from robotgate.pace.timer import is_running
 from robotgate.pace.trying import needed, note_end, promised, refusal
 from robotgate.pace.turn import (
     ABANDON,
@@ -47,15 +43,13 @@ from robotgate.pace.turn import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from robotgate.errors import BudgetExceededError, NestedTurnError, RobotGateError
+    from robotgate.events import Events
     from robotgate.pace.store_work import StoreWork
     from robotgate.pace.turn import Move, Permits, Places
 
-    Alarm: TypeAlias = tuple[float, bool, int, Host | Scope | PacedTurn]
-    """When to look at a host or a scope again or to refuse a turn, whether it is for a turn, its place in the order,
-    and the host, the scope or the turn. At one instant turns come last."""
 
 LIMITER_RETRY_DELAY: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
@@ -63,8 +57,6 @@ STORE_TIMEOUT: Final = 1.0
 """Seconds that a store may take to answer, although the caller would wait no longer for its turn."""
 KEPT: Final = 0.05
 """Seconds for which a host is kept for a turn that was promised the next place."""
-REPORTED_GROWTH: Final = 1.0
-"""Seconds by which a known block has to grow to be reported again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,13 +100,11 @@ class Scheduler:
     """The total of a fleet."""
     totals: Totals = field(default_factory=Totals)
     _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
-    _alarms: list[Alarm] = field(default_factory=list)
-    """A heap."""
     _is_closed: bool = False
-    _timer: Timer = field(init=False)
+    _alarms: Alarms = field(init=False)
 
     def __post_init__(self) -> None:
-        self._timer = Timer(self._wake)
+        self._alarms = Alarms(self._ring)
 
     def now(self) -> float:
         """Return the seconds since the epoch."""
@@ -371,7 +361,7 @@ class Scheduler:
                 self._offer(turn, now)
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
-            self._set_alarm((refused_at, True, turn.arrival, turn), now)
+            self._alarms.refuse_at(refused_at, turn, now)
         turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
         self.places.move(turn, WAIT)
         self._offer(turn, now)
@@ -403,7 +393,7 @@ class Scheduler:
             if error is not None:
                 self._refuse(turn, error)
             else:
-                self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
+                self._alarms.refuse_at(turn.deadline_at, turn, now)
         for turn in turns:
             self._offer(turn, now)
 
@@ -433,12 +423,7 @@ class Scheduler:
         if not host.waiting_origins:
             host.wake_at = math.inf
         if not self.places.waiting:
-            for alarm in self._alarms:
-                if isinstance(alarm[-1], Scope):
-                    # The next turn in its line sets another.
-                    alarm[-1].wake_at = math.inf
             self._alarms.clear()
-            self._timer.cancel()
         if line is not None and move is LEAVE:
             self._hand_on_unused((line, *turn.paced.scopes))
             if self.shared is not None:
@@ -473,14 +458,14 @@ class Scheduler:
                 if host.has_waiters() and not host.is_wanted:
                     due_at = host.quota_due_at(now)
                     if due_at - now > CLOCK_GRAIN:
-                        self._wake_at(host, due_at, now)
+                        self._alarms.look_at(host, due_at, now)
                     else:
                         self.work.obtain(host)
                 return
             host_due_at = host.shared_due_at()
             if host.waiting_origins and host_due_at - now > CLOCK_GRAIN and not host.is_wanted:  # 2.
                 # No turn of any origin starts earlier: which one is next need not be known before.
-                self._wake_at(host, host_due_at, now)
+                self._alarms.look_at(host, host_due_at, now)
                 return
             held_back: list[tuple[Scope | None, PacedTurn]] = []
             found = host.next_turn(now, held_back)
@@ -490,12 +475,12 @@ class Scheduler:
                 return
             at, _, turn = found
             if at > now:  # 4.
-                self._wake_at(host, at, now)
+                self._alarms.look_at(host, at, now)
                 if at - host_due_at > CLOCK_GRAIN or (turn.trial is not None and at - now > KEPT):
                     self._hand_on_if_wanted(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():  # 5.
-                self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
+                self._alarms.look_at(host, now + LIMITER_RETRY_DELAY, now)
                 return
             permits = self.places.permits(turn)
             if len(permits.held) >= permits.slots or permits.comes_before(turn):  # 6.
@@ -572,7 +557,7 @@ class Scheduler:
             if scope is self.shared:
                 at = min(at, self._ask_for_shares(now))
             if at < math.inf:
-                self._wake_at(scope, at, now)
+                self._alarms.look_at(scope, at, now)
                 if first.trial is not None and at - now > KEPT:
                     self._hand_on_if_wanted(scope)
             return False
@@ -592,7 +577,7 @@ class Scheduler:
         """A turn waits for a permit that a further share would have."""
         at = self._ask_for_shares(now)
         if self.shared is not None and at < self.shared.wake_at:
-            self._wake_at(self.shared, at, now)
+            self._alarms.look_at(self.shared, at, now)
 
     def is_useless(self, share: Share) -> bool:
         """Return whether a share need not be obtained, because its budget is used up; then another is asked for."""
@@ -610,7 +595,7 @@ class Scheduler:
         """Hand those on that others want, and that this process has had for long enough or has no use for."""
         leaving, later = shared.handed_on(now)
         for share, at in later:
-            self._wake_at(share, at, now)
+            self._alarms.look_at(share, at, now)
         for share in leaving:
             self._hand_on_if_wanted(share)
 
@@ -667,44 +652,15 @@ class Scheduler:
         if self.shared is not None and self.places.pages.first() is not None:
             self._wait_for_places(now)
 
-    def _wake_at(self, host: Host | Scope, at: float, now: float) -> None:
-        if host.wake_at != at:
-            host.wake_at = at
-            if at < math.inf:
-                self._set_alarm((at, False, next(self._arrivals), host), now)
-
-    def _set_alarm(self, alarm: Alarm, now: float) -> None:
-        alarms = self._alarms
-        # Not void are one for each host, and two for each turn: the store's time may end after the deadline.
-        if len(alarms) > 4 * self.places.waiting + 64:
-            alarms = self._alarms = list({each for each in alarms if not _is_void(each)})
-            heapify(alarms)
-        heappush(alarms, alarm)
-        # For any other alarm the timer is set already.
-        if alarms[0] is alarm:
-            self._timer.set(alarm[0] - now)
-
-    def _wake(self) -> None:
-        """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
+    def _ring(self) -> None:
+        """The timer fired: look at what is due, refuse late turns, and set the timer anew."""
         now = self.now()
-        late: list[PacedTurn] = []
-        while self._alarms:
-            alarm = self._alarms[0]
-            is_void, whom = _is_void(alarm), alarm[-1]
-            if alarm[0] - now > CLOCK_GRAIN and not is_void:
-                break
-            heappop(self._alarms)
-            if is_void:
-                continue
-            if isinstance(whom, PacedTurn):
-                late.append(whom)
-                continue
-            whom.wake_at = math.inf
-            self._look_at(whom, now)
+        due, late = self._alarms.due(now)
+        for each in due:
+            self._look_at(each, now)
         self._serve_permits(now)
         self._refuse_late(late, now)
-        if self._alarms:
-            self._timer.set(self._alarms[0][0] - self.now())
+        self._alarms.set_timer(self.now())
 
     # Refusing turns.
 
@@ -716,7 +672,7 @@ class Scheduler:
                 paced, host = turn.paced, turn.paced.host
                 has_scopes = _has_scopes(paced, now)
                 if turn.deadline_at + STORE_TIMEOUT > now and not has_scopes:
-                    self._set_alarm((turn.deadline_at + STORE_TIMEOUT, True, turn.arrival, turn), now)
+                    self._alarms.refuse_at(turn.deadline_at + STORE_TIMEOUT, turn, now)
                     continue
                 if self.work.lost is not None and not (host.may_pace() and has_scopes):
                     error: Exception = StoreError(str(self.work.lost))
@@ -771,97 +727,7 @@ class Scheduler:
         left = max(at, renewed_at(paced.host, now)) - now
         return left if left > CLOCK_GRAIN else 0.0
 
-    # What came of a request.
-
-    def note_headers(
-        self,
-        turn: PacedTurn,
-        status: int,
-        headers: Mapping[str, str] | None,
-        now: float,
-        *,
-        tells_off: bool = False,
-    ) -> None:
-        """Take in an answer: what its headers say about our speed is read.
-
-        Args:
-            tells_off: whether its body has told us off; its headers were taken in before.
-        """
-        found = heard(status, headers, now=now, quotas=turn.paced.options["obey_rate_limit_fields"])
-        self.note_answer(
-            turn, status, replace(found, tells_off=True, malformed=0) if tells_off else found, now
-        )
-
-    def note_answer(self, turn: PacedTurn, status: int, heard: Heard, now: float) -> None:
-        """Take in an answer: its status, and what it says about our speed."""
-        paced = turn.paced
-        host = paced.host
-        is_good = status < GOOD_BELOW
-        if turn.status is None:
-            # A page that is missing is often told of quickly.
-            host.note_latency(turn, now, is_good)
-        is_good = is_good or status in MISSING_STATUSES
-        turn.status = status
-        if (
-            is_good
-            and heard is NOTHING_HEARD
-            and host.learner is None
-            and not host.learned_delay
-            and not host.failures
-            and host.blocked_by is None
-            and not paced.circuit.outages
-        ):
-            # It was not blocked, and is not.
-            paced.circuit = CLOSED
-            return
-        before, due_at = host.blocked_until_at, host.shared_due_at()
-        self.totals.malformed += heard.malformed
-        self.totals.told_off += heard.tells_off
-        host.note_answer(turn, heard, is_good=is_good, now=now, jitter=random.random())
-        was_unreachable, paced.circuit = paced.circuit.outages > 0, CLOSED
-        if was_unreachable:
-            host.come_back(now)
-            self.events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
-        until_at = host.blocked_until_at
-        if until_at > before:
-            # A new block, or one that has grown.
-            if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
-                host.blocked_by = BlockCause.OVERLOADED if heard.pause is None else BlockCause.ASKED
-                self.events.emit(
-                    HostBlocked(
-                        at=now,
-                        host=host.key,
-                        until_at=until_at,
-                        cause=host.blocked_by,
-                        detail=heard.field or None,
-                    )
-                )
-        elif host.blocked_by is not None and now >= before:
-            cause, host.blocked_by = host.blocked_by, None
-            self.events.emit(HostRecovered(at=now, host=host.key, cause=cause))
-        if until_at != before:
-            self.work.is_urgent.set()
-        if self.work.has_store:
-            self.work.note_change(host)
-        if was_unreachable or until_at != before or host.shared_due_at() != due_at:
-            # Refuses waiting turns that would wait too long now. With one slot, the others are seen to when this
-            # turn has ended.
-            self.reconsider(host)
-
-    def note_outage(self, turn: PacedTurn, outage: str, *, is_silence: bool = False) -> None:
-        """Take in that an origin could not be reached, and why in words.
-
-        Args:
-            is_silence: the request was sent, and no answer came. Only several in a row are an outage.
-        """
-        paced, now = turn.paced, self.now()
-        host = paced.host
-        if host.note_outage(turn, outage, is_silence=is_silence, now=now, jitter=random.random()):
-            name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
-            self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
-        if self.work.has_store:
-            self.work.note_change(host)
-        self.reconsider(host)
+    # Hosts and the store.
 
     def reconsider(self, host: Host) -> None:
         """Look at a host's waiters again: its limits, blocks or state have changed."""
@@ -876,8 +742,6 @@ class Scheduler:
         if host.window is not None:
             host.window.is_kept = self.work.has_store
         self.reconsider(host)
-
-    # Hosts and the store.
 
     def find(self, key: str) -> Host | Scope | None:
         """Return the host or the scope in memory that a store knows by this key."""
@@ -969,11 +833,3 @@ def _is_urgent(host: Host | Scope) -> bool:
     if window is not None and window.is_kept and window.is_urgent():
         return True
     return host.budget is not None and not host.budget_pages % SAVED_PAGES
-
-
-def _is_void(alarm: Alarm) -> bool:
-    """Return whether a host has another alarm by now, or a turn does not wait, or waits again for a later deadline."""
-    at, whom = alarm[0], alarm[-1]
-    if isinstance(whom, PacedTurn):
-        return whom.state is not WAITING or whom.deadline_at - at > CLOCK_GRAIN
-    return whom.wake_at != at
