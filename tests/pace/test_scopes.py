@@ -93,6 +93,20 @@ async def test_all_that_wait_for_a_scope_are_refused_with_it() -> None:
     assert [str(outcome) for outcome in outcomes] == ["it is gone"] * 3
 
 
+async def test_wanted_host_goes_when_a_scope_of_its_last_turn_cannot_be_loaded() -> None:
+    """Nobody here could use it."""
+    bench = Bench(has_store=True)
+    unknown, paced = scope(bench, "a", lease=NOT_OWNED), bench.origin("a.example", lease=OwnLease())
+    paced.scopes = (unknown,)
+    (task,) = bench.visits(paced, "one")
+    await settle()
+    bench.scheduler.note_wanted(paced.host)
+    assert bench.scheduler.work.leaving == []
+    bench.scheduler.refuse_all(unknown, StoreError("it is gone"))
+    assert bench.scheduler.work.leaving == [paced.host]
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_budget_that_another_process_used_up_refuses_at_once() -> None:
     """All turns that need the scope, those of hosts that are not due included."""
     bench = Bench(has_store=True)

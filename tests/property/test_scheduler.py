@@ -25,7 +25,7 @@ from robotgate.errors import GateClosedError, HostUnavailableError, RobotGateErr
 from robotgate.hours import OpenHours
 from robotgate.options import HostOptions, Rate, limits
 from robotgate.pace.answers import note_answer, note_outage
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, Trial
 from robotgate.pace.lease import MOST_TURNS, NOT_OWNED
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.scope import UNLIMITED, Scope
@@ -75,6 +75,8 @@ pauses = st.sampled_from([0.0, 0.0005, 0.1, 0.7, 1.0, 4.0, 10.0, 61.0, 130.0, 40
 statuses = st.sampled_from([200, 200, 404, 429, 503])
 retry_afters = st.sampled_from([None, 0.0, 5.0, 59.0, 400.0])
 patience = st.sampled_from([None, None, None, 0.0, 0.5, 5.0, 30.0])
+trials = st.sampled_from([None, None, 0.0, 2.0])
+"""For how long a turn that does not wait in line may wait if it was promised its place; None: it waits in line."""
 
 
 def has(*states: TurnState) -> Callable[[SchedulerMachine], bool]:
@@ -129,6 +131,8 @@ class Visitor:
     """Whether it begins a turn that it was granted only when it is told to."""
     gives_back: bool = False
     asks_again: bool = False
+    max_trial: float | None = None
+    """As of `trials`."""
     go: asyncio.Event = field(default_factory=asyncio.Event)
     leave: asyncio.Event = field(default_factory=asyncio.Event)
     waits_since: float = 0.0
@@ -147,7 +151,10 @@ class Visitor:
         self.leave.clear()
         scheduler.places.move(self.turn, RENEW)
         self.turn.status = None
-        self.turn.deadline_at = now + (self.turn.deadline_at - self.asked_at)
+        if self.max_trial is None:
+            self.turn.deadline_at = now + (self.turn.deadline_at - self.asked_at)
+        else:
+            self.turn.deadline_at, self.turn.trial = math.inf, Trial(self.max_trial)
         self.asked_at = now
 
     @property
@@ -314,8 +321,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         """The same for one scope that is not free."""
         self.scopes: dict[Scope, ScopeLaw] = {}
         self.obtaining: set[Host | Scope] = set()
+        self.wanted: set[Host | Scope] = set()
+        """Those that another process has asked for. Others are handed on because turns were tried there."""
         self.total: Rate | None = None
         self.starts: list[float] = []
+        self.promised: list[tuple[PacedOrigin, float, float]] = []
+        """Tasks that were told when to come: where, when, and for how long they may wait then."""
         self.came = 0
         self.events = 0
         self.errors: list[BaseException] = []
@@ -575,12 +586,27 @@ class SchedulerMachine(RuleBasedStateMachine):
                 opens_at = within(paced, due_at, ahead=visitor.turn.ahead)
                 is_over |= due_at < opens_at and opens_at > now + paced.options["max_block"] - GRAIN
             assert is_over or law.is_closed_to(paced, now), f"{visitor.number} was refused at {now}: {error}"
+        elif visitor.max_trial is not None:
+            assert isinstance(error, TooSoonError), error
+            self.note_promise(visitor, now + error.retry_after, visitor.max_trial)
         else:
             assert isinstance(error, TooSoonError), error
             soonest_at = self.soonest_behind(visitor)
             assert max(soonest_at, now) >= visitor.turn.deadline_at - GRAIN, (
                 f"{visitor.number} was refused at {now}, though it could start at {soonest_at}"
             )
+
+    def note_promise(self, visitor: Visitor, at: float, max_wait: float) -> None:
+        """Hold against the law when a task is told to come: not before it could start, as far as is known."""
+        law, paced = visitor.law, visitor.paced
+        self.promised.append((paced, at, max_wait))
+        if law.host.is_ours():
+            due_at = law.due_at(paced, ahead=visitor.turn.ahead, strictly=False)
+            assert at >= due_at - GRAIN, f"{visitor.number} is to come at {at}, before {due_at}"
+        for scope in paced.scopes:
+            if scope in self.scopes and scope.is_ours():
+                due_at = self.scopes[scope].due_at()
+                assert at >= due_at - GRAIN, f"{visitor.number} is to come at {at}, before {due_at}"
 
     def soonest_at(self, visitor: Visitor, *, strictly: bool = True) -> float:
         """When a visitor that has been refused would have started, all others, slots and hours aside."""
@@ -696,7 +722,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Whether scopes hold up a turn that its host lets start; then it is seen to that they are looked at again."""
         paced, host, work = visitor.paced, visitor.law.host, self.scheduler.work
         if host.lease is NOT_OWNED or host in work.unowned:
-            return False
+            # If it was handed on since the turn stands in a line, it is asked for when the scope is there.
+            line = visitor.turn.in_line
+            return isinstance(line, Scope) and line in self.scopes and self.is_seen_to(line, visitor)
         if paced in work.unplaced:
             return True
         # One that stands in a line finds out when it has come to its end, and then the others of its host do.
@@ -705,16 +733,23 @@ class SchedulerMachine(RuleBasedStateMachine):
         ), f"{visitor.number} waits for nobody"
         taken = self.taken(visitor, self.now, since=TARDINESS)
         # Those of other processes are asked for one after the other, and in time for the one that is free last.
-        assert not taken or any(
-            scope in work.unowned
-            or scope in self.obtaining
-            or (scope.is_wanted and scope.held)
-            or not self.scopes[scope].is_free(visitor.turn, self.now, since=TARDINESS)
-            for scope in taken
+        assert (
+            not taken
+            or visitor.turn.in_line in self.bench.scopes
+            or any(self.is_seen_to(scope, visitor) for scope in taken)
         ), f"{visitor.number} waits for nobody"
         if len(taken) == 1:
             self.held_up.append((visitor, self.scopes[taken[0]]))
         return bool(taken)
+
+    def is_seen_to(self, scope: Scope, visitor: Visitor) -> bool:
+        """Whether a scope is asked for, or is not free for a turn yet."""
+        return (
+            scope in self.scheduler.work.unowned
+            or scope in self.obtaining
+            or (scope.is_wanted and bool(scope.held))
+            or not self.scopes[scope].is_free(visitor.turn, self.now, since=TARDINESS)
+        )
 
     def check_first(self, law: HostLaw, visitor: Visitor) -> None:
         """Only another process, a permit or the total rate may hold back the first of a host's waiters."""
@@ -736,14 +771,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
         for host in self.scheduler.work.leaving:
             assert not (host.in_slots if isinstance(host, Host) else host.held)
+            self.wanted.discard(host)
         self.scheduler.work.leaving.clear()
         for law in self.laws:
             host = law.host
-            if host.is_wanted and not host.in_slots:
+            if host.is_wanted and host in self.wanted and not host.in_slots:
                 assert law.waiting, "no turn needs the host, and another process does"
                 assert host.visits < host.owned_visits + host.slots, "a host is kept after its turns"
         for scope in self.scopes:
-            if scope.is_wanted and not scope.held:
+            if scope.is_wanted and scope in self.wanted and not scope.held:
                 is_used = any(self.may_use(visitor, scope) for law in self.laws for visitor in law.waiting)
                 assert is_used, f"no turn can use {scope.key} now, and another process can"
                 assert scope.visits < scope.owned_visits + min(scope.slots, MOST_TURNS), (
@@ -792,6 +828,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         dawdles=st.sampled_from([False, False, True]),
         step=st.sampled_from([0, 1]),
         moves=st.sampled_from([0, 0, 50, 5000]),
+        max_trial=trials,
     )
     def arrive(
         self,
@@ -805,12 +842,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         dawdles: bool,
         step: int = 0,
         moves: int = 0,
+        max_trial: float | None = None,
     ) -> None:
         """Tasks ask for turns of one origin, or of one after the other.
 
         Args:
             moves: from line to line, which they have made already.
         """
+        if ahead or max_wait is not None:
+            max_trial = None
         for number in [where + each * step for each in range(count)]:
             paced = self.pick_origin(number)
             law = self.law_of(paced)
@@ -818,9 +858,10 @@ class SchedulerMachine(RuleBasedStateMachine):
             turn = PacedTurn(
                 paced,
                 ahead=ahead,
-                priority=0 if ahead else priority,
+                priority=0 if ahead or max_trial is not None else priority,
                 deadline_at=math.inf if max_wait is None or ahead else self.now + max_wait,
                 moves=moves,
+                trial=None if max_trial is None else Trial(max_trial),
             )
             visitor = Visitor(
                 number=self.came,
@@ -830,11 +871,35 @@ class SchedulerMachine(RuleBasedStateMachine):
                 asked_at=self.now,
                 tries_now=tries_now,
                 dawdles=dawdles,
+                max_trial=max_trial,
             )
             law.visitors.append(visitor)
             visitor.task = self.loop.create_task(self.visit(visitor))
             visitor.task.add_done_callback(self.heed)
             self.run()
+
+    @precondition(lambda self: self.promised)
+    @rule(who=picks, late=st.sampled_from([-0.04, 0.0, 0.0, 0.0, 0.3, 3.0, 30.0]), dawdles=st.booleans())
+    def come_back(self, who: int, late: float, *, dawdles: bool) -> None:
+        """A task comes when it was told to, or late. Others never do."""
+        told = pick(self.promised, who)
+        paced, at, max_wait = told
+        if at + late > self.now + 2 * DAY:
+            return
+        self.promised.remove(told)
+        if self.now < at + late:
+            self.loop.run_until_complete(asyncio.sleep(at + late - self.now))
+        where = [paced for law in self.laws for paced in law.host.origins].index(paced)
+        self.arrive(
+            where=where,
+            count=1,
+            ahead=False,
+            priority=0,
+            max_wait=None,
+            tries_now=True,
+            dawdles=dawdles,
+            max_trial=max_wait,
+        )
 
     @precondition(has(TurnState.OPEN))
     @rule(who=picks, status=statuses, retry_after=retry_afters, ends=st.booleans())
@@ -1045,6 +1110,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if late and isinstance(host.lease, OwnLease):
             host.lease.valid = False
         else:
+            self.wanted.add(host)
             self.run(partial(self.scheduler.note_wanted, host))
 
     @precondition(lambda self: self.scheduler.work.unowned)
@@ -1083,6 +1149,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         host.next_allowed_at = max(host.next_allowed_at, self.now + not_before)
         host.lease = OwnLease()
         wants = [partial(self.scheduler.note_wanted, host)] if is_wanted else []
+        self.wanted.update({host} if is_wanted else ())
         self.run(partial(self.scheduler.own, host), *wants)
 
     # The end.

@@ -707,10 +707,13 @@ class Scheduler:
                 return
             host = self.shared
         hosts = self.hosts.values() if isinstance(host, Scope) else [host]
-        for paced in [paced for each in hosts for paced in each.waiting_origins]:
-            if paced.host is host or host in paced.scopes:
-                for turn in paced.all_waiting():
-                    self._refuse(turn, error)
+        for each in hosts:
+            for paced in each.waiting_origins:
+                if each is host or host in paced.scopes:
+                    for turn in paced.all_waiting():
+                        self._refuse(turn, error)
+            if each is not host and not each.waiting_origins:
+                self._hand_on_if_wanted(each)
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
