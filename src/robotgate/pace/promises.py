@@ -95,7 +95,10 @@ def is_due(promiser: Promiser, due_at: float, now: float, *, period: float, max_
 
 def redeem(promiser: Promiser) -> None:
     """The oldest promise is kept."""
-    promiser.promised_from_at += promiser.promised_step
+    # After the last one, the first of the next may be due sooner than a step later, and another process may promise it:
+    # of two instants of a state the later one counts.
+    none_at = promiser.promised_until_at + 2 * CLOCK_GRAIN
+    promiser.promised_from_at = min(promiser.promised_from_at + promiser.promised_step, none_at)
 
 
 def is_free(promiser: Promiser, at: float, *, period: float) -> bool:

@@ -29,7 +29,7 @@ def refusal(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError | None:
         if not each.is_ours():
             break
         at, seconds = due_at(each, turn, now), period(each, turn_time(paced.host))
-        expected = is_due(each, at, now, period=seconds, max_wait=max_wait)
+        expected = is_due(each, at, now, period=seconds, max_wait=trial.max_wait)
         if expected:
             redeem(each)
             trial.is_expected = trial.is_expected or each is paced.host
@@ -67,7 +67,9 @@ def promised(turn: PacedTurn, trial: Trial, now: float) -> TooSoonError:
     turn.trial = Trial(trial.max_wait)
     for each in reversed(needed(turn)):
         seconds, first_at = period(each, turn_time(paced.host)), each.promised_from_at
-        place_at = next_place(each, due_at(each, turn, now), now, period=seconds)
+        # Where another process has it, a turn of that may be open.
+        soonest_at = now if each.is_ours() else now + seconds
+        place_at = next_place(each, max(due_at(each, turn, now), soonest_at), now, period=seconds)
         at = max(at, place_at)
         promise(each, at if each is paced.host else place_at, period=seconds)
         if not each.is_ours():

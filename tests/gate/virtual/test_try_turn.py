@@ -147,7 +147,7 @@ async def test_tasks_that_are_lost_and_tasks_that_are_new(engine: str) -> None:
     urls = [f"{SITE}/{number}" for number in range(500)]
     pool, seconds = await pools(engine, urls, 4, lost=0.05, seconds=400.0)
     assert pool.pages + pool.lost == 500
-    assert pool.lost > 10
+    assert pool.lost > 5
     assert pool.seen.short_gaps({}) == []
     assert pool.vain <= 1.2 * pool.pages
     assert seconds <= 1.05 * pool.bound + DELAY
@@ -214,6 +214,53 @@ async def test_task_that_comes_in_time_waits_a_little() -> None:
         assert await told(gate) is None
         assert now() == 3.04
         await holding
+
+
+async def test_two_processes_do_not_promise_the_same_place() -> None:
+    """Also where the first of them has kept all promises of its own."""
+    store = MemoryStore()
+    async with gate_that_knows(SITE, store=store) as one, gate_that_knows(SITE, store=store) as other:
+        assert await told(other) is None
+        assert await told(one) == pytest.approx(1.0)
+        await sleep_until(1.0)
+        assert await told(one) is None
+        assert await told(other) == pytest.approx(2.0)
+        await sleep_until(1.5)
+        assert await told(one) == pytest.approx(3.02)
+
+
+async def test_task_that_comes_in_time_waits_for_the_turn_of_another_process() -> None:
+    """And then for its host: for as long as it may in all."""
+    store = MemoryStore()
+    async with gate_that_knows(SITE, store=store) as one, gate_that_knows(SITE, store=store) as other:
+        assert await told(one) is None
+        assert [await told(one) for _ in range(2)] == pytest.approx([1.0, 2.02])
+
+        async def hold() -> None:
+            async with other.try_turn(PAGE):
+                await asyncio.sleep(0.9)
+
+        await sleep_until(2.02)
+        holding = asyncio.create_task(hold())
+        await settle()
+        assert await told(one) is None
+        assert now() == pytest.approx(3.92)
+        await holding
+
+
+async def test_task_does_not_come_at_once_while_another_process_has_a_long_turn() -> None:
+    """It is not known when that ends: the task comes when a turn that takes as long as others may be over."""
+    store, asks = MemoryStore(), 0
+    async with gate_that_knows(SITE, store=store) as holder, gate_that_knows(SITE, store=store) as gate:
+        async with holder.turn(PAGE):
+            while now() < 60.0:
+                place = await told(gate)
+                assert place is not None
+                assert place >= now() + DELAY
+                asks += 1
+                await sleep_until(place)
+        assert asks <= 60.0 / (MAX_WAIT + DELAY)
+        assert (await told(gate) or now()) <= now() + DELAY
 
 
 async def test_place_is_behind_all_that_binds_the_host() -> None:
