@@ -60,6 +60,8 @@ CLAIMED: Final[dict[str, dict[str, int]]] = {
     "docs/fleet.md": {"program": 1, "text": 1},
     # By tests/integration/test_httpx_docs.py.
     "docs/httpx.md": {"program": 1, "python": 2},
+    # By tests/judge/test_docs.py.
+    "docs/judge.md": {"console": 1},
     # By tests/test_docs_programs.py.
     "docs/private-addresses.md": {"program": 1, "text": 1},
     # By tests/integration/test_scrapy_docs.py.

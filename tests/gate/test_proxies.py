@@ -437,6 +437,14 @@ async def test_site_that_hangs_up_within_tls_is_not_its_proxy(web: Web, through:
     assert web.count(f"{SECURE}/robots.txt") == 2
 
 
+async def test_page_that_hangs_up_within_tls_is_not_its_proxys(web: Web, through: OpenGate) -> None:
+    """Another proxy would not help: the error is that of a page without a proxy."""
+    web.handle(f"{SECURE}/page", hang_up())
+    gate = await through()
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        await gate.fetch(f"{SECURE}/page")
+
+
 async def test_page_is_answered_by_its_own_proxy(gate: RobotGate, proxy: Proxy) -> None:
     """Of two pages that ask for a robots.txt at once, one has a proxy that is down: the other is fetched."""
     dead = f"http://127.0.0.1:{unused_port()}"

@@ -62,6 +62,7 @@ def facts(run: Run) -> dict[str, str]:
     unseen = sum(row.result is Result.UNSEEN for row in run.card.rows)
     return {
         "crawler": run.card.agent,
+        **({"ended": "by --time, before it had finished"} if None in run.statuses else {}),
         "requests": f"{len(run.visits):,} in {run.elapsed:.1f} s, {robots:,} of them for robots.txt",
         "pages": f"{blocked:,} closed ones left alone, {missed:,} open ones missed",
         **({"outside": ", ".join(sorted(run.card.outside)[:5])} if run.card.outside else {}),
@@ -116,12 +117,12 @@ def as_json(run: Run) -> str:
 def as_html(run: Run) -> str:
     """A page that needs nothing else."""
     rows = []
-    for row in run.card.rows:
+    for row in sorted(run.card.rows, key=lambda row: row.result is not Result.BROKEN):
         proofs = "".join(f"<pre>{escape(printable(proof))}</pre>" for proof in row.broken)
         figures = "".join(f'<td class="n">{figure}' for figure in _figures(row))
         rows.append(
             f"<tr><td>{escape(row.name)}<small>{escape(row.claim)} ({escape(row.source)})</small>{proofs}"
-            f'<td>{row.severity}{figures}<td class="{row.result}">{row.result}'
+            f'<td class="{row.result}">{row.result}<td>{row.severity}{figures}'
         )
     score = ", ".join(f"{name} {held} of {judged}" for name, (held, judged) in run.card.score.items())
     listed = "".join(

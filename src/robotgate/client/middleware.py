@@ -256,10 +256,14 @@ def _note_error(
     turn: PageTurn, error: BaseException, request: ClientRequest, attempt: Attempt | None
 ) -> bool:
     """Report what came instead of an answer; return whether the request may wait for another turn."""
+    # aiohttp sets a request's response when it is sent; mypy takes it for None, or not, by the order in which it reads
+    # aiohttp's modules.
+    response: object = request.response
+    if response is not None and request.is_ssl():
+        # Through TLS only the site answers, or fails to.
+        turn.route = None
     if attempt is not None and attempt.has_expired:
-        # The total timeout has cancelled the task. aiohttp sets a request's response when it is sent; mypy takes it for
-        # None, or not, by the order in which it reads aiohttp's modules.
-        response: object = request.response
+        # The total timeout has cancelled the task.
         turn.report(error=ConnectionTimeoutError() if response is None else TimeoutError())
         return False
     is_unsent = turn.note_error(error)

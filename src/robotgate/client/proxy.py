@@ -3,7 +3,7 @@
 Nothing of that is recorded as the site's. An answer is a proxy's if it says so: 407 (RFC 9110 §15.5.8), an answer to
 CONNECT, or, through a proxy, an error page of Squid's. Any other 502, 503 and 504 to a request for a plain http URL may
 be the site's own, and counts as that. An error is a proxy's if it names one, or if the connection to a proxy is not
-made, or lost before any answer.
+made, or lost before any answer and before the request has been sent through TLS.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class _Anonymous:
         finally:
             # aiohttp sets a request's response when it is sent. Through TLS only the site answers, or fails to.
             sent: object = request.response
-            if sent is not None and request.url.scheme == "https":
+            if sent is not None and request.is_ssl():
                 self.proxy = None
         if "Set-Cookie" in response.headers:
             response.cookies = SimpleCookie()

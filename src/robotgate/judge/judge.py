@@ -315,17 +315,19 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
         else f"{visit.started_at - began_at:.2f} s {visit.status} {visit.site}{visit.path} {text}"
         for visit, text in CHECKS[kind.breaks](seen)
     ]
-    needed = {"delay": pages[1:], "limit": pages[1:], "pause": [visit for visit in pages if visit.pause]}
+    # A site with open pages of which none was requested proves nothing.
+    has_open = any(page.access is Access.OPEN for site in seen.sites for page in site.pages)
+    proof: Sequence[Visit] = pages if has_open else seen.visits
+    if kind.breaks in {"delay", "limit"}:
+        proof = pages[1:]
+    elif kind.breaks == "pause":
+        proof = [visit for visit in pages if visit.pause]
     if kind.severity is Severity.MAY:
         result = Result.COUNTED
     elif broken:
         result = Result.BROKEN
     else:
-        result = (
-            Result.HELD
-            if needed.get(kind.breaks, seen.visits or (is_met and kind.certificate))
-            else Result.UNSEEN
-        )
+        result = Result.HELD if proof or (is_met and kind.certificate) else Result.UNSEEN
     gaps = (
         visit.started_at - before.ended_at
         for _, visits in seen.by_site()

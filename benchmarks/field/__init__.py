@@ -1,0 +1,1 @@
+"""What the crawlers of the field do at the sites of `robotgate judge`: see `benchmarks.field.__main__`."""
