@@ -69,9 +69,11 @@ CRAWLERS: Final = {
             ("crawlee", "Crawlee"),
         )
     },
-    "scrapy": Crawler("Scrapy, defaults", (sys.executable, str(PEERS), "scrapy")),
-    "scrapy-polite": Crawler("Scrapy, polite settings", (sys.executable, str(PEERS), "scrapy-polite")),
-    "crawlee": Crawler("Crawlee, defaults", (sys.executable, str(PEERS), "crawlee"), options=("--direct",)),
+    "scrapy": Crawler("Scrapy, defaults: robots.txt off", (sys.executable, str(PEERS), "scrapy")),
+    "scrapy-polite": Crawler("Scrapy, template, AutoThrottle", (sys.executable, str(PEERS), "scrapy-polite")),
+    "crawlee": Crawler(
+        "Crawlee, defaults: robots.txt off", (sys.executable, str(PEERS), "crawlee"), options=("--direct",)
+    ),
     "crawlee-polite": Crawler(
         "Crawlee, robots.txt on", (sys.executable, str(PEERS), "crawlee-polite"), options=("--direct",)
     ),
@@ -80,7 +82,7 @@ CRAWLERS: Final = {
     "wget-polite": Crawler(
         "wget -r -w 0.5 --random-wait", (*WGET, "-w", "0.5", "--random-wait", "{start}"), 600
     ),
-    "curl": Crawler("curl -L", ("sh", "-c", CURL)),
+    "curl": Crawler("curl -L: knows no robots.txt", ("sh", "-c", CURL)),
     "lwp": Crawler("LWP::RobotUA, defaults", ("perl", "-e", LWP), 900),
     "lwp-1s": Crawler("LWP::RobotUA, 1 s", ("env", f"DELAY={1 / 60}", "perl", "-e", LWP)),
 }

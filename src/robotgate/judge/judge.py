@@ -191,11 +191,18 @@ def _name(seen: Seen) -> Breaches:
             yield visit, f"has the User-Agent {visit.agent!r}, without {seen.terms.agent}"
 
 
-def _own_robots(seen: Seen) -> Iterator[tuple[Site, list[Visit], int]]:
-    """Each site with its requests, and how many of them asked for its robots.txt on its own account.
+def _kept(seen: Seen) -> Breaches:
+    lent = {site.robots.headers.get("Location") for site in seen.sites}
+    for site, visits in seen.by_site():
+        pages = sum(visit.path != ROBOTS_PATH for visit in visits)
+        asked = len(visits) - pages
+        # Where others redirect to it, it cannot be told for which of them it was requested.
+        if asked > max(FEW, pages) and site.root + ROBOTS_PATH not in lent:
+            yield None, f"{site.name}{ROBOTS_PATH} was requested {asked} times, for {pages} pages"
 
-    A robots.txt to which those of others redirect is requested for each of them as well.
-    """
+
+def _once(seen: Seen) -> Breaches:
+    # A robots.txt to which those of others redirect is requested for each of them as well.
     redirects = Counter(
         site.robots.headers.get("Location")
         for site, visits in seen.by_site()
@@ -204,23 +211,11 @@ def _own_robots(seen: Seen) -> Iterator[tuple[Site, list[Visit], int]]:
     )
     for site, visits in seen.by_site():
         own = sum(visit.path == ROBOTS_PATH for visit in visits) - redirects[site.root + ROBOTS_PATH]
-        yield site, visits, max(own, 0)
-
-
-def _kept(seen: Seen) -> Breaches:
-    for site, visits, own in _own_robots(seen):
-        pages = sum(visit.path != ROBOTS_PATH for visit in visits)
-        if own > max(FEW, pages):
-            yield None, f"{site.name}{ROBOTS_PATH} was requested {own} times, for {pages} pages"
-
-
-def _once(seen: Seen) -> Breaches:
-    for site, _, own in _own_robots(seen):
-        # What a proxy did not bring is asked for again, and nothing comes of a bad certificate.
+        # What a connection did not bring is asked for again, and nothing comes of a bad certificate.
         is_there = not (site.robots.is_silent or site.kind.certificate)
         is_its_own = site.robots.headers.get("Location") != site.root + ROBOTS_PATH
         if own != 1 and is_there and is_its_own and any(page.is_asked for page in site.pages):
-            yield None, f"{site.name}{ROBOTS_PATH} was requested {own} times, not once"
+            yield None, f"{site.name}{ROBOTS_PATH} was requested {max(own, 0)} times, not once"
 
 
 def _complete(seen: Seen) -> Breaches:

@@ -115,7 +115,9 @@ class SiteServer:
     ) -> None:
         self._note = note
         self.agent = agent
-        self.sites = {site.root: site for site in (*plan.sites, *examples(), _start(plan, start))}
+        self.sites: dict[str, Site] = {
+            site.root: site for site in (*plan.sites, *examples(), _start(plan, start))
+        }
         self._pages = {
             # What arrives is the path as the client escaped it.
             root: {URL(root + page.path).raw_path_qs: page for page in site.resources}
@@ -124,7 +126,7 @@ class SiteServer:
         self._limits = {
             site.root: Bucket(site.kind.limit) for site in plan.sites if site.kind.limit is not None
         }
-        self.tunnels = Counter[str]()
+        self.tunnels: Counter[str] = Counter()
         """The names for which a CONNECT asked."""
         self._asked = dict.fromkeys(self.sites, 0)
         """The requests for pages of each site."""

@@ -32,9 +32,9 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._site_key = ec.generate_private_key(ec.SECP256R1())
-        self.file = folder / "ca.pem"
+        self.file: Path = folder / "ca.pem"
         self.file.write_bytes(self._certificate(AUTHORITY, self._key, self._key, is_authority=True))
-        self.context = cache(self._context)
+        self.context: Callable[[str, str | None], ssl.SSLContext] = cache(self._context)
         """The TLS context for a host, with what is wrong with its certificate, if anything."""
 
     def _context(self, host: str, fault: str | None) -> ssl.SSLContext:
