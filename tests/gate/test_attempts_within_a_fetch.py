@@ -17,6 +17,7 @@ from robotgate.events import HostBlocked, TurnEnded
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
     from robotgate.events import Event
@@ -49,6 +50,33 @@ def failing_once(status: int, headers: dict[str, str] | None = None) -> Handler:
         return next(answers, None) or aioweb.Response(text="a page")
 
     return answer
+
+
+@pytest.mark.parametrize(
+    ("method", "says", "count"), [("GET", {}, 2), ("GET", {"Retry-After": "1"}, 1), ("POST", {}, 1)]
+)
+async def test_408_is_no_answer_of_a_page(
+    web: Web, open_gate: OpenGate, method: str, says: dict[str, str], count: int
+) -> None:
+    """Servers send it to connections that were idle, where it may cross our request: that is sent once more, in a turn
+    of its own, if it may be (RFC 9110 §15.5.9).
+    """
+    gate = await open_gate(delay=DELAY)
+    web.handle(PAGE, failing_once(408, says))
+    assert (await gate.fetch(PAGE, method=method)).status == (200 if count == 2 else 408)
+    web.serve(NEXT, status=408)
+    assert (await gate.fetch(NEXT)).status == 408
+    assert web.urls == [ROBOTS, *[PAGE] * count, NEXT, NEXT]
+    assert min(web.gaps("site.example")) >= DELAY
+
+
+async def test_408_is_no_answer_of_a_robots_txt(web: Web, open_gate: OpenGate) -> None:
+    """As for a page: the site is not closed by it."""
+    web.handle(ROBOTS, failing_once(408))
+    gate = await open_gate(delay=DELAY)
+    assert (await gate.fetch(PAGE)).status == 200
+    assert web.urls == [ROBOTS, ROBOTS, PAGE]
+    assert min(web.gaps("site.example")) >= DELAY
 
 
 async def test_block_of_a_first_attempt_is_waited_out(web: Web) -> None:

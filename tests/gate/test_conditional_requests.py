@@ -81,6 +81,26 @@ async def test_copy_is_confirmed(
     assert (await gate.check(PAGE)).allowed
 
 
+@pytest.mark.parametrize("tag", ['"v1"', 'W/"v1"'])
+async def test_copy_that_apache_compressed_is_confirmed(web: Web, open_gate: OpenGate, tag: str) -> None:
+    """Apache puts a mark into the tag of a file that it compresses, and knows the tag only without it (bug 45023)."""
+    file = File(RULES, etag=tag)
+
+    async def compressed(request: aioweb.Request) -> aioweb.StreamResponse:
+        known = [each.strip() for each in request.headers.get("If-None-Match", "").split(",")]
+        file.statuses.append(304 if tag in known else 200)
+        if file.statuses[-1] == 304:
+            return aioweb.Response(status=304, headers={"ETag": tag})
+        return aioweb.Response(text=file.body, headers={"ETag": f'{tag[:-1]}-gzip"'})
+
+    web.handle(ROBOTS, compressed)
+    gate = await open_gate()
+    for _ in range(3):
+        await gate.refresh(PAGE)
+        assert not await gate.allowed(PRIVATE)
+    assert file.statuses == [200, 304, 304]
+
+
 async def test_copy_behind_redirects_is_confirmed_where_it_was_read(web: Web, open_gate: OpenGate) -> None:
     """Only its own URL is asked about it; the way there is asked as ever, and may be another today."""
     file = File(RULES, etag='"v1"')

@@ -264,7 +264,7 @@ async def test_headers_of_the_session_are_not_for_robots_txt(web: Web, open_gate
     assert [web.visit(PAGE).headers[name] for name in (*names, "X-Mine")] == ["secret"] * 6
     for url in (ROBOTS, f"{SITE}/rules", f"{OTHER}/rules"):
         headers = web.visit(url).headers
-        ours = {"Host", "Accept", "Accept-Encoding", "User-Agent", "From"}
+        ours = {"Host", "Accept", "Accept-Encoding", "Cache-Control", "User-Agent", "From"}
         assert set(headers) - {"Connection"} == ours
         assert "secret" not in headers.values()
         assert headers["Accept"].startswith("text/plain")
@@ -326,9 +326,12 @@ SQUID: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nVia: 1.1 proxy (squid/5.7)\r\n"
     b"Content-Length: 0\r\n\r\n"
 )
+DENIED: Final = SQUID.replace(b"503 Service Unavailable", b"403 Forbidden").replace(
+    b"CONNECT_FAIL 111", b"ACCESS_DENIED 0"
+)
 BAD_GATEWAY: Final = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
 NOTHING: Final = b""
-FAULTS: Final = {"407": ASKS, "squid": SQUID, "silence": NOTHING, "502": BAD_GATEWAY}
+FAULTS: Final = {"407": ASKS, "squid": SQUID, "denied": DENIED, "silence": NOTHING, "502": BAD_GATEWAY}
 
 
 @pytest.mark.parametrize(
@@ -337,6 +340,7 @@ FAULTS: Final = {"407": ASKS, "squid": SQUID, "silence": NOTHING, "502": BAD_GAT
     [
         (PRIVATE, "407"),
         (PRIVATE, "squid"),
+        (PRIVATE, "denied"),
         (PRIVATE, "silence"),
         *((f"{SECURE}/private", says) for says in FAULTS),
     ],
@@ -457,7 +461,7 @@ async def test_page_is_answered_by_its_own_proxy(gate: RobotGate, proxy: Proxy) 
     assert fetched.status == 200
 
 
-@pytest.mark.parametrize("says", [ASKS, SQUID], ids=["407", "squid"])
+@pytest.mark.parametrize("says", [ASKS, SQUID, DENIED], ids=["407", "squid", "denied"])
 @pytest.mark.parametrize("door", ["fetch", "stream", "middleware", "turn"])
 async def test_page_that_a_proxy_answers_is_none(
     web: Web, through: OpenGate, proxy: Proxy, door: str, says: bytes

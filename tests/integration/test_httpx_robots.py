@@ -61,7 +61,7 @@ async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTrans
     given = await answer(transport, robots)
     assert (given.status, given.body, given.etag, given.cache_control) == (200, RULES, '"1"', "max-age=600")
     sent = web.visit(robots).headers
-    assert set(sent) == {"Host", "Accept", "Accept-Encoding", "User-Agent"}
+    assert set(sent) == {"Host", "Accept", "Accept-Encoding", "Cache-Control", "User-Agent"}
     assert sent["User-Agent"] == "ExampleBot/1.0"
     assert sent["Accept-Encoding"] == "gzip, deflate"
     web.redirect(robots, "/elsewhere")

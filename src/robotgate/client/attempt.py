@@ -122,6 +122,8 @@ class Attempt:
     """The URLs that redirected, first to last."""
     has_expired: bool = field(default=False, init=False)
     """Whether the timeout has cancelled its task."""
+    is_repeated: bool = field(default=False, init=False)
+    """Whether a request was lost: aiohttp sends one again, if it may be, and no second one."""
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
     """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
 

@@ -395,7 +395,7 @@ class SiteCache:
         while True:
             unless = conditions(held, url)
             answer = await self._send(hop, url, flight, unless)
-            if isinstance(answer, Failure) and answer.is_stale:
+            if answer.is_stale:
                 answer = await self._send(hop, url, flight, unless)
             if unless and held is not None and needs_plain_request(held, answer):
                 held = None

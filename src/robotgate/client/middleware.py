@@ -19,15 +19,18 @@ from aiohttp import (
     ClientResponse,
     ClientSSLError,
     ConnectionTimeoutError,
+    ServerDisconnectedError,
     hdrs,
 )
 from aiohttp.http import SERVER_SOFTWARE
 
-from robotgate.client.proxy import WAY_STATUSES, Route, fault_of_answer, proxy_of
+from robotgate.client.attempt import IDEMPOTENT
+from robotgate.client.proxy import Route, fault_of_answer, proxy_of
 from robotgate.errors import GateClosedError, ProxyUnavailableError
 from robotgate.events import logger, one_line
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.pace.timer import Timer
-from robotgate.sites.status_table import REDIRECT_STATUSES
+from robotgate.sites.status_table import REDIRECT_STATUSES, REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     from robotgate.client.attempt import Attempt
@@ -181,14 +184,21 @@ class GateMiddleware:
                 response = await handler(request)
                 if self._measures_addresses:
                     addresses.note_peer(turn.paced, request, response)
-            if response.status in WAY_STATUSES:
+            # A test is quicker than a call.
+            if response.status >= GOOD_BELOW:
                 fault = fault_of_answer(response.status, response.headers, proxy_of(route))
                 if fault is not None:
                     response.close()
                     raise ProxyUnavailableError(turn.paced.origin.host, fault)  # noqa: TRY301  # Ended below.
+                if attempt is not None and _is_stale(attempt, request, response):
+                    response.close()
+                    # aiohttp sends the request again, as where a kept connection turns out to be closed.
+                    raise ServerDisconnectedError  # noqa: TRY301  # Ended below.
         except BaseException as error:
             if requests.get(request) is turn:
                 del requests[request]
+            if attempt is not None:
+                attempt.is_repeated = True
             try:
                 is_unsent = _note_error(turn, error, request, attempt)
             finally:
@@ -250,6 +260,12 @@ class GateMiddleware:
             if unread.is_of_fetch:
                 unread.response.content.set_exception(GateClosedError())
                 unread.response.close()
+
+
+def _is_stale(attempt: Attempt, request: ClientRequest, response: ClientResponse) -> bool:
+    """Return whether an answer may be meant for a connection that was idle, and the request sent once more."""
+    is_meant = response.status == REQUEST_TIMEOUT and hdrs.RETRY_AFTER not in response.headers
+    return is_meant and request.method in IDEMPOTENT and not attempt.is_repeated
 
 
 def _note_error(

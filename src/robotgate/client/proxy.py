@@ -1,9 +1,9 @@
 """Proxies: what a request goes through, and what a proxy says or fails at in the site's place.
 
 Nothing of that is recorded as the site's. An answer is a proxy's if it says so: 407 (RFC 9110 §15.5.8), an answer to
-CONNECT, or, through a proxy, an error page of Squid's. Any other 502, 503 and 504 to a request for a plain http URL may
-be the site's own, and counts as that. An error is a proxy's if it names one, or if the connection to a proxy is not
-made, or lost before any answer and before the request has been sent through TLS.
+CONNECT, or, through a proxy, an error page of Squid's, such as that of a denied access. Any other 502, 503 and 504 to a
+request for a plain http URL may be the site's own, and counts as that. An error is a proxy's if it names one, or if the
+connection to a proxy is not made, or lost before any answer and before the request has been sent through TLS.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import aiohttp
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.sites.status_table import PROXY_ASKS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Ssl: TypeAlias = ssl.SSLContext | bool | aiohttp.Fingerprint
 
 WAY_STATUSES: Final = frozenset({PROXY_ASKS, 502, 503, 504})
-"""Those that may be a proxy's."""
+"""Those that may be a proxy's though it does not say so."""
 MAX_FAULT: Final = 300
 """Characters of what went wrong: aiohttp quotes what it cannot read."""
 _OF_PROXIES: Final = re.compile(r"proxy|socks", re.IGNORECASE)
@@ -103,7 +104,7 @@ def fault_of_answer(
     """
     if status == PROXY_ASKS:
         return f"{named(proxy)} asks for credentials (HTTP status {PROXY_ASKS})"
-    if proxy is None or status not in WAY_STATUSES or headers is None:
+    if proxy is None or status < GOOD_BELOW or headers is None:
         return None
     squid = headers.get("X-Squid-Error")
     # A site that Squid stands before has another Via, and one that asks for a pause gets it.

@@ -35,9 +35,10 @@ from robotgate.client.proxy import (
 )
 from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.rules.decode import Inflater, decoded, is_text
 from robotgate.sites.record import Answer, Failure, RobotsRecord
-from robotgate.sites.status_table import REDIRECT_STATUSES
+from robotgate.sites.status_table import REDIRECT_STATUSES, REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -54,7 +55,12 @@ ROBOTS_TIMEOUT: Final = 10.0
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: other requests for robots.txt wait meanwhile."""
 CHUNK_BYTES: Final = 64 * 1024
-ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": "gzip, deflate"}
+ASKED_FOR: Final = {
+    "Accept": "text/plain,*/*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    # A cache on the way may hold a file for days, and gives it without a word to the site.
+    "Cache-Control": "max-age=0",
+}
 """The headers of a request for robots.txt, besides those that identify the crawler."""
 NEEDED_HEADERS: Final = frozenset({"host", "accept", "accept-encoding", "user-agent", "from"})
 """In lower case. Of the session's own headers, only these are sent."""
@@ -324,7 +330,8 @@ def answer_of(
         headers: names in any case.
         proxy: as for `fault_of_answer`.
     """
-    fault = fault_of_answer(status, headers, proxy) if status in WAY_STATUSES else None
+    # A test is quicker than a call.
+    fault = None if status < GOOD_BELOW else fault_of_answer(status, headers, proxy)
     if fault is not None:
         return Failure(fault, is_of_proxy=True)
     # Some versions of aiohttp leave blanks at the end of a value.
@@ -346,6 +353,7 @@ def answer_of(
         date=headers.get("Date"),
         age=headers.get("Age"),
         may_be_of_proxy=proxy is not None and status in WAY_STATUSES,
+        is_stale=status == REQUEST_TIMEOUT and "Retry-After" not in headers,
     )
 
 

@@ -41,7 +41,7 @@ from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictR
 from robotgate.pace.answers import note_answer, note_headers, note_outage
 from robotgate.pace.host import PacedTurn, Trial
 from robotgate.pace.signals import NOTHING_HEARD, is_overuse, is_spoken, retry_after_of
-from robotgate.pace.state import MIN_RETRY_AFTER
+from robotgate.pace.state import GOOD_BELOW, MIN_RETRY_AFTER
 from robotgate.pace.timer import COARSEST_TIMER
 from robotgate.pace.turn import GRANTED, OPEN, RENEW, TurnState
 from robotgate.prices import PAYMENT_REQUIRED, Price, parse_price
@@ -181,7 +181,10 @@ class PageTurn(PacedTurn):
 
     def _is_of_proxy(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
         """Return whether an answer is a proxy's, and says nothing of the site."""
-        return status in WAY_STATUSES and fault_of_answer(status, headers, proxy_of(self.route)) is not None
+        # A test is quicker than a call.
+        if status is None or status < GOOD_BELOW:
+            return False
+        return fault_of_answer(status, headers, proxy_of(self.route)) is not None
 
     def note_error(self, error: BaseException) -> bool:
         """Take in an error of aiohttp's, unless it is about a proxy; returns as `note_outage`."""

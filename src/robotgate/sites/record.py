@@ -55,6 +55,8 @@ MAX_VALIDATOR: Final = 200
 
 _DIRECTIVE: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:\"([^\"]*)\"?|([^\s,;\"]*)))?", re.ASCII)
 _ENTITY_TAG: Final = re.compile(r"(?:W/)?\"[\x21\x23-\x7e]*\"")
+MARK: Final = '-gzip"'
+"""The end of the tag of a file that Apache compresses. It knows the tag without the mark, and sends 304 with that."""
 _SENDABLE: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_VALIDATOR}}}")
 
 
@@ -77,6 +79,8 @@ class Answer:
 
     may_be_of_proxy: bool = False
     """Whether a proxy on the way may have given it in the site's place."""
+    is_stale: bool = False
+    """Whether it may be meant for a connection that was idle: the same request may be sent once more."""
 
     def retry_after(self, now: float) -> float:
         """The seconds that Retry-After asks for; 0 where it does not say."""
@@ -358,11 +362,16 @@ def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
     headers = {}
     etag, date = known.etag, known.last_modified
     if etag is not None and len(etag) <= MAX_VALIDATOR and _ENTITY_TAG.fullmatch(etag):
-        headers["If-None-Match"] = etag
+        bare = _without_mark(etag)
+        headers["If-None-Match"] = etag if bare == etag else f"{etag}, {bare}"
     if date is not None and _SENDABLE.fullmatch(date) and parse_http_date(date) is not None:
         # As it came: servers compare the text (RFC 9110 §13.1.3).
         headers["If-Modified-Since"] = date
     return headers
+
+
+def _without_mark(etag: str) -> str:
+    return f'{etag.removesuffix(MARK)}"' if etag.endswith(MARK) else etag
 
 
 def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
@@ -377,7 +386,8 @@ def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
         return answer.status == PRECONDITION_FAILED
     if known.etag is not None and answer.etag is not None:
         # Compared weakly.
-        return known.etag.removeprefix("W/") != answer.etag.removeprefix("W/")
+        tags = [_without_mark(each).removeprefix("W/") for each in (known.etag, answer.etag)]
+        return tags[0] != tags[1]
     dates = known.last_modified, answer.last_modified
     return None not in dates and dates[0] != dates[1]
 

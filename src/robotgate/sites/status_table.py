@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NOT_MODIFIED: Final = 304
+REQUEST_TIMEOUT: Final = 408
+"""Servers send it to connections that were idle, where it may cross a request that they have not read: that may be sent
+once more (RFC 9110 §15.5.9)."""
 PROXY_ASKS: Final = 407
 """Only a proxy answers this, for itself (RFC 9110 §15.5.8)."""
 
