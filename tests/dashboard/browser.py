@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import shutil
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from tests.daemons import program
 from tests.gate.servers import LOOPBACK
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.gate.servers import Web
 
-PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
+PROGRAM: Final = program("chromium")
 PATIENCE: Final = 120.0
 PORT_FILE: Final = "DevToolsActivePort"
 """Chromium writes the port that it has chosen to this file, and the path of its socket."""

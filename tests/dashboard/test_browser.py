@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.dashboard import browser
 from tests.dashboard.browser import chromium
 from tests.dashboard.reader import HOSTILE, HOSTILE_ROBOTS, TOKEN, crawl, paced_as, visit
 
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from tests.dashboard.browser import Tab
     from tests.gate.servers import Web
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.real("chromium")]
 ROWS: Final = "[...document.querySelectorAll('#rows tr')]"
 ALL_ARE_SHOWN: Final = f"{ROWS}.length === 6"
 

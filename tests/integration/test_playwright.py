@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.real("chromium")]
 HTML: Final = {"Content-Type": "text/html"}
 SCRIPT: Final = {"Content-Type": "text/javascript"}
 

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
 pytest.importorskip("playwright", reason="no playwright: pip install playwright")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(PROGRAM is None, reason="no chromium on the PATH: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.real("chromium")]
 PROGRAMS: Final = blocks((ROOT / "docs" / "browsers.md").read_text(encoding="utf-8"), "python")
 
 

@@ -1,89 +1,50 @@
-"""Debian's squid as the proxy of a crawl: its 407, its pages for sites that it cannot reach, and none at all."""
+"""Squid as the proxy of a crawl: its 407 and 403, its pages for sites that it cannot reach, and files that it kept."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import pwd
-import shutil
-from contextlib import asynccontextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.gate.servers import RULES, unused_port
+from tests.daemons import free_port, running, user_of
+from tests.gate.servers import RULES
 
-from robotgate import DisallowedError, ProxyUnavailableError
+from robotgate import DisallowedError, ProxyUnavailableError, StatusPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Iterator
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-SQUID: Final = shutil.which("squid") or "/usr/sbin/squid"
+pytestmark = pytest.mark.real("squid")
 PASSWORDS: Final = next(Path("/usr/lib").glob("squid/basic_ncsa_auth"), None)
-START_TIMEOUT: Final = 60.0
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path(SQUID).exists(), reason="squid is not installed")]
-
-
-def user_of(folder: Path) -> str:
-    """The user that squid runs as, who may write into the folder: it gives up the rights of root."""
-    user = pwd.getpwuid(os.getuid()).pw_name
-    if user != "root":
-        return user
-    folder.chmod(0o777)
-    for parent in folder.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o111)
-    return "proxy"
-
-
-@asynccontextmanager
-async def squid(folder: Path, *, access: str = "http_access allow all") -> AsyncIterator[str]:
-    """A squid on loopback, without a cache, and its URL."""
-    port = unused_port()
-    user = user_of(folder)
-    configuration = folder / "squid.conf"
-    configuration.write_text(
-        f"""
-http_port 127.0.0.1:{port}
-{access}
-cache deny all
-cache_effective_user {user}
-pid_filename {folder}/squid.pid
-cache_log {folder}/cache.log
+CONF: Final = """
+http_port 127.0.0.1:PORT
+cache_effective_user USER
+pid_filename FOLDER/squid.pid
+cache_log FOLDER/cache.log
 access_log none
-coredump_dir {folder}
+coredump_dir FOLDER
 netdb_filename none
 pinger_enable off
 connect_timeout 2 seconds
-dns_timeout 2 seconds
+dns_timeout 1 second
 dns_nameservers 127.0.0.1
 shutdown_lifetime 0 seconds
-""",
-        encoding="ascii",
-    )
-    process = await asyncio.create_subprocess_exec(
-        SQUID, "-N", "-f", configuration, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(START_TIMEOUT):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    assert process.returncode is None, (folder / "cache.log").read_text(encoding="utf-8")
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    break
+"""
+
+
+@contextmanager
+def squid(folder: Path, access: str = "http_access allow all") -> Iterator[str]:
+    """A squid with a cache in memory, and its URL."""
+    port, conf, user = free_port(), folder / "squid.conf", user_of(folder, "proxy")
+    text = (CONF + access).replace("PORT", str(port)).replace("FOLDER", str(folder)).replace("USER", user)
+    conf.write_text(text, encoding="ascii")
+    with running("squid", "-N", "-f", conf, port=port, output=folder / "squid.output"):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
@@ -98,28 +59,47 @@ async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_p
         f"auth_param basic program {PASSWORDS} {users}\n"
         "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"
     )
-    web.serve(f"http://127.0.0.1:{web.port}/robots.txt", RULES)
-    page = f"http://127.0.0.1:{web.port}/private"
-    gate = await open_gate(delay=0, allow_private_addresses=True, session=None)
-    async with squid(tmp_path, access=access) as url:
-        for each in (page, "https://site.example/private"):
+    site = f"http://127.0.0.1:{web.port}"
+    web.serve(f"{site}/robots.txt", RULES)
+    gate = await open_gate()
+    with squid(tmp_path, access) as url:
+        for each in (f"{site}/private", "https://site.example/private"):
             with pytest.raises(ProxyUnavailableError, match=f"{url} .*407"):
                 await gate.fetch(each, proxy=url)
+        assert web.urls == []
         known = url.replace("//", "//user:secret@")
         with pytest.raises(DisallowedError):
-            await gate.fetch(page, proxy=known)
+            await gate.fetch(f"{site}/private", proxy=known)
         with pytest.raises(ProxyUnavailableError, match="407"):
-            await gate.fetch(f"http://127.0.0.1:{web.port}/page", proxy=url)
+            await gate.fetch(f"{site}/page", proxy=url)
     with pytest.raises(ProxyUnavailableError, match="Connect call failed"):
-        await gate.fetch(f"http://127.0.0.1:{web.port}/page", proxy=url)
+        await gate.fetch(f"{site}/page", proxy=url)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_site_that_squid_does_not_let_crawlers_reach(
+    web: Web, open_gate: OpenGate, tmp_path: Path, scheme: str
+) -> None:
+    """Its 403 is not the site's, which other policies would take for one without rules; by another way they hold."""
+    site = f"{scheme}://127.0.0.1:{web.port}"
+    web.serve(f"{site}/robots.txt", RULES)
+    for policy in StatusPolicy:
+        gate = await open_gate(status_policy=policy)
+        with squid(tmp_path, "http_access deny all") as url:
+            for page in ("page", "private"):
+                with pytest.raises(ProxyUnavailableError, match=f"{url} answers 403"):
+                    await gate.fetch(f"{site}/{page}", proxy=url)
+            assert gate.stats().origins_known == 0
+    assert web.urls == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_site_that_squid_cannot_reach(open_gate: OpenGate, tmp_path: Path, scheme: str) -> None:
     """Its page says nothing of the site: nothing is kept, and the host is not blocked."""
-    gate = await open_gate(delay=0, allow_private_addresses=True, session=None)
-    async with squid(tmp_path) as url:
-        for host in (f"127.0.0.1:{unused_port()}", "no-such-name.invalid"):
+    gate = await open_gate()
+    with squid(tmp_path) as url:
+        for host in (f"127.0.0.1:{free_port()}", "no-such-name.invalid"):
             page = f"{scheme}://{host}/page"
             for learnt in (False, True):
                 if learnt:
@@ -134,9 +114,30 @@ async def test_503_that_squid_passes_on_is_the_sites(web: Web, open_gate: OpenGa
     """A host that is overloaded gets its pause through a proxy, too."""
     page = f"http://127.0.0.1:{web.port}/page"
     web.serve(page, status=503)
-    gate = await open_gate(delay=0, allow_private_addresses=True, session=None)
-    async with squid(tmp_path) as url, aiohttp.ClientSession() as session:
-        async with session.get(page, proxy=url) as response:
+    gate = await open_gate()
+    with squid(tmp_path) as url:
+        async with aiohttp.ClientSession() as session, session.get(page, proxy=url) as response:
             assert response.headers["Via"].count("squid") == 1
         assert (await gate.fetch(page, proxy=url)).status == 503
     assert gate.host(page).blocked_until_at is not None
+
+
+async def test_file_that_squid_has_kept_is_confirmed_by_the_site(
+    web: Web, open_gate: OpenGate, tmp_path: Path
+) -> None:
+    """Squid gives an old file for days, and tells the site nothing; the crawl reads the rules that hold now."""
+    robots = f"http://127.0.0.1:{web.port}/robots.txt"
+    old = {"Last-Modified": "Tue, 25 Nov 2025 00:00:00 GMT"}
+    web.serve(robots, "User-agent: *\nDisallow: /other", headers=old)
+    with squid(tmp_path) as url:
+        async with aiohttp.ClientSession(proxy=url) as session:
+            for said in ("MISS", "HIT"):
+                async with session.get(robots) as response:
+                    assert response.headers["X-Cache"].startswith(said)
+            gate = await open_gate(session=session)
+            assert not await gate.allowed(robots.replace("robots.txt", "other"))
+            web.serve(robots, RULES)
+            await gate.refresh(robots)
+            assert await gate.allowed(robots.replace("robots.txt", "other"))
+            assert not await gate.allowed(robots.replace("robots.txt", "private"))
+    assert web.urls == [robots] * 3

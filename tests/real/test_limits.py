@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.limiting_servers import HAPROXY, NGINX, haproxy, nginx
+from tests.limiting_servers import limiting_haproxy, limiting_nginx
 
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
-    from tests.limiting_servers import LimitingServer
+    from tests.daemons import Daemon
 
 RATE: Final = 2.0
 """Requests a second that each of them takes, on average."""
@@ -28,12 +28,12 @@ COLD: Final = 15.0
 @pytest.mark.parametrize(
     ("serve", "share"),
     [
-        pytest.param(nginx, 0.5, marks=pytest.mark.skipif(not Path(NGINX).exists(), reason="no nginx")),
-        pytest.param(haproxy, 0.4, marks=pytest.mark.skipif(not Path(HAPROXY).exists(), reason="no HAProxy")),
+        pytest.param(limiting_nginx, 0.5, marks=pytest.mark.real("nginx")),
+        pytest.param(limiting_haproxy, 0.4, marks=pytest.mark.real("haproxy")),
     ],
 )
 async def test_speed_of_real_servers_is_found(
-    serve: Callable[[Path], AbstractContextManager[LimitingServer]], share: float, tmp_path: Path
+    serve: Callable[[Path], AbstractContextManager[Daemon]], share: float, tmp_path: Path
 ) -> None:
     """A good part of what each takes is fetched, and a tenth of the answers refuse at most, by its own log.
 
@@ -46,7 +46,7 @@ async def test_speed_of_real_servers_is_found(
         ) as gate:
             while time.time() < began_at + SECONDS:
                 await gate.fetch(f"{server.url}/page")
-        warm = [status for at, status in server.answers() if at >= began_at + COLD]
+        warm = [each.status for each in server.served() if each.ended_at >= began_at + COLD]
     good = warm.count(200)
     assert good >= share * RATE * (SECONDS - COLD), (good, len(warm))
     assert len(warm) - good <= 0.1 * len(warm), (good, len(warm))
