@@ -82,6 +82,26 @@ async def test_scope_is_not_kept_for_one_that_comes_before_it() -> None:
     await leave(task)
 
 
+async def test_scope_is_not_kept_for_a_turn_whose_host_has_been_handed_on() -> None:
+    """The process that has the host may wait for the scope."""
+    bench = Bench(has_store=True)
+    before, after = scope(bench, "a", slots=2, lease=OwnLease()), scope(bench, "b", lease=NOT_OWNED)
+    quick = bench.origin("a.example", lease=OwnLease(), delay=0.0, concurrency_per_host=2)
+    both = bench.origin("a.example", port=8080, delay=0.0, concurrency_per_host=2)
+    quick.scopes, both.scopes = (before,), (before, after)
+    turns = [PacedTurn(quick), PacedTurn(quick)]
+    await bench.begin(turns[0])
+    (task,) = bench.visits(both, "both")
+    await settle()
+    await bench.begin(turns[1])
+    for wanted in (quick.host, before):
+        bench.scheduler.note_wanted(wanted)
+    for turn in turns:
+        bench.scheduler.end(turn, bench.scheduler.now())
+    assert bench.scheduler.work.leaving == [quick.host, before]
+    await leave(task)
+
+
 async def test_all_that_wait_for_a_scope_are_refused_with_it() -> None:
     """Where its state cannot be loaded, not only the first of each host."""
     bench = Bench(has_store=True)

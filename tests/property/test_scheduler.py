@@ -497,6 +497,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             and law.could_start(other, now)
             and now < other.paced.scopes_until_at
             and not self.taken(other, now, but=visitor.turn)
+            # In the line of all hosts, arrival alone counts.
+            and not (other.turn.in_line in self.bench.scopes and visitor.number < other.number)
         ]
         assert not passed, f"{visitor.number} was granted before {passed}"
         passed = [
