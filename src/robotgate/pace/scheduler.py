@@ -631,8 +631,8 @@ class Scheduler:
     def _is_needed(self, scope: Scope) -> bool:
         """Return whether a turn here is first in line for another scope, which it has to obtain after this one.
 
-        This one is kept for it then, while its host is here. For one that is obtained before it, it is not: two processes
-        could each keep what the other waits for.
+        This one is kept for it then, while its host is here. For one that is obtained before it, it is not: two
+        processes could each keep what the other waits for.
         """
         for other in self.scopes.values():
             if other.lease is NOT_OWNED and (turn := _first(other)) is not None:
