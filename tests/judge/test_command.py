@@ -114,11 +114,12 @@ async def test_nothing_outside_is_ever_asked() -> None:
     [
         (("/no/such/crawler",), "cannot start /no/such/crawler"),
         ((sys.executable, "-c", "raise SystemExit(3)"), "has requested nothing of the sites (exit status 3)"),
+        (("--only", "no such kind", "true"), "no kind of site is called no such kind"),
     ],
 )
 async def test_nothing_could_be_judged(command: tuple[str, ...], complaint: str) -> None:
     """In one line, with exit status 2."""
-    ended = await JUDGE("judge", "--", *command)
+    ended = await JUDGE("judge", *command)
 
     assert (ended.status, ended.out) == (2, "")
     assert complaint in ended.err

@@ -259,6 +259,14 @@ def test_a_stranger_is_judged_by_what_sites_ask_for() -> None:
     assert (row.missed, row.result) == (1, Result.HELD)
 
 
+def test_a_convention_binds_only_us() -> None:
+    """A stranger that breaks one has kept the standards; the demonstration has failed."""
+    log = _sooner(_log(), PATIENT, 0.5)
+    assert _broken(log, Terms(agent=AGENT)) == {"Crawl-delay: 1": _broken(log)["Crawl-delay: 1"]}
+    assert _judged(log, Terms(agent=AGENT)).is_whole
+    assert not _judged(log).is_whole
+
+
 def test_what_was_not_seen_did_not_hold() -> None:
     """A crawler that requests nothing is not judged, and one request for a page proves no pace."""
     assert not _judged([]).is_judged or all(

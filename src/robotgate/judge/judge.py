@@ -84,6 +84,8 @@ class Card:
     rows: Sequence[Row]
     outside: Mapping[str, int]
     """Requests for names that are no sites."""
+    is_ours: bool
+    """Whether it is robotgate's own crawler, which keeps the conventions as well."""
 
     @property
     def score(self) -> dict[Severity, tuple[int, int]]:
@@ -211,8 +213,9 @@ def _once(seen: Seen) -> Breaches:
     )
     for site, visits in seen.by_site():
         own = sum(visit.path == ROBOTS_PATH for visit in visits) - redirects[site.root + ROBOTS_PATH]
-        # What a connection did not bring is asked for again, and nothing comes of a bad certificate.
-        is_there = not (site.robots.is_silent or site.kind.certificate)
+        # What a connection did not bring is asked for again, nothing comes of a bad certificate, and workers do not
+        # tell each other of a 503, which may be the proxy's.
+        is_there = not (site.robots.is_silent or site.kind.certificate or site.robots.status == 503)
         is_its_own = site.robots.headers.get("Location") != site.root + ROBOTS_PATH
         if own != 1 and is_there and is_its_own and any(page.is_asked for page in site.pages):
             yield None, f"{site.name}{ROBOTS_PATH} was requested {max(own, 0)} times, not once"
@@ -292,7 +295,9 @@ def judge(
             row = _row(seen, began_at, is_met=not own.isdisjoint(tunnels))
             rows.append(replace(row, sites=()) if kind in everywhere else row)
     strangers = {name: count for name, count in outside.items() if name not in names}
-    return Card(agent=terms.agent, seed=plan.seed, rows=rows, outside=strangers)
+    return Card(
+        agent=terms.agent, seed=plan.seed, rows=rows, outside=strangers, is_ours=OURS in terms.declared
+    )
 
 
 def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:

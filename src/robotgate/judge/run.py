@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -84,6 +85,8 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
         ports = {80: _free_port(), 8080: _free_port()}
         start = f"http://{servers.LOOPBACK}:{ports[80]}"
     plan, visits = draw_plan(order.seed, order.page_count, order.only, ports), list[servers.Visit]()
+    if not plan.groups:
+        raise servers.JudgeError(f"no kind of site is called {' or '.join(order.only)}: see --only")
 
     def note(_: object, visit: servers.Visit) -> None:
         visits.append(visit)
@@ -126,7 +129,7 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
     arguments = [_filled(argument, places) for argument in command]
     names = {name: value for name, value in os.environ.items() if name.casefold() not in _PROXY_NAMES}
     names |= {f"ROBOTGATE_JUDGE_{name.upper()}": value for name, value in places.items()}
-    names |= dict.fromkeys(_CA_NAMES, places["ca"])
+    names |= {**dict.fromkeys(_CA_NAMES, places["ca"]), "NODE_USE_ENV_PROXY": "1"}
     if places["proxy"]:
         for name in _PROXY_NAMES[:2]:
             names[name] = names[name.upper()] = places["proxy"]
@@ -159,6 +162,10 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End a command's process group."""
+    if sys.platform == "win32":
+        # There are no such groups.
+        process.kill()
+        return
     for number, delay in ((signal.SIGTERM, KILL_DELAY), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)

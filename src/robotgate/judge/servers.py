@@ -265,12 +265,13 @@ async def listening(
     async with AsyncExitStack() as stack:
         http = web.Server(server.answer)
         stack.push_async_callback(http.shutdown, SHUTDOWN_TIMEOUT)
+        what, option = ("addresses 127.0.x.y", "--direct") if hosts[1:] else (f"port {port}", "--port")
         try:
             listener = await asyncio.get_running_loop().create_server(
                 lambda: Door(http, context), hosts, port
             )
         except OSError as error:
-            raise JudgeError(f"port {port} cannot be used ({error.strerror}): see --port") from error
+            raise JudgeError(f"{what} cannot be used ({error.strerror}): see {option}") from error
         stack.callback(listener.close)
         yield listener.sockets[0].getsockname()[1]
 

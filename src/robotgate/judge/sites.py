@@ -286,7 +286,7 @@ def draw_plan(
         if (ports is None or not kind.needs_names)
         and (not only or any(part.casefold() in kind.name.casefold() for part in only))
     ]
-    total = sum(kind.weight for each in kinds for kind in each.group)
+    total = sum(kind.weight for each in kinds for kind in each.group) or 1.0
     hosts = iter(names)
     groups = tuple(
         (kind, _drawn(kind, hosts, random.Random(f"{seed}/{kind.name}"), page_count / total, ports or {}))
