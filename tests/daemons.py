@@ -46,14 +46,9 @@ def free_port(address: str = LOOPBACK) -> int:
         return port
 
 
-def user_of(folder: Path, otherwise: str) -> str:
-    """The user that a server runs as, who may write into the folder: many give up the rights of root."""
-    if os.geteuid() != 0:
-        return getpass.getuser()
-    folder.chmod(0o777)
-    for parent in folder.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o111)
-    return otherwise
+def user_or(other: str) -> str:
+    """The user that a server runs as: another than root, whose rights many give up."""
+    return getpass.getuser() if os.geteuid() != 0 else other
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
@@ -13,8 +15,7 @@ from tests.gate.servers import DELAY, RULES
 from robotgate import GateOptions, RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.conftest import OpenGate
 
@@ -45,6 +46,15 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     return context
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """For a server that gives up the rights of root. `tmp_path` is closed to others by any pytest that begins."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
 
 
 @pytest.fixture

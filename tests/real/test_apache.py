@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.daemons import LOOPBACK, Daemon, free_port, running, user_of
+from tests.daemons import LOOPBACK, Daemon, free_port, running, user_or
 from yarl import URL
 
 from robotgate import DisallowedError
@@ -59,10 +59,10 @@ DAY: Final = 86_400
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(open_folder: Path) -> Path:
     """The folder that Apache serves."""
-    (tmp_path / "site").mkdir()
-    return tmp_path / "site"
+    (open_folder / "site").mkdir()
+    return open_folder / "site"
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def apache(root: Path, directives: str) -> Iterator[Daemon]:
     port, log, conf = free_port(), folder / "served.log", folder / "apache.conf"
     log.touch()
     modules = [f"LoadModule {name}_module {MODULES / f'mod_{name}.so'}\n" for name in NAMES]
-    text = CONF.replace("DIRECTIVES", directives).replace("USER", user_of(folder, "www-data"))
+    text = CONF.replace("DIRECTIVES", directives).replace("USER", user_or("www-data"))
     text = text.replace("PORT", str(port)).replace("FOLDER", str(folder))
     conf.write_text("".join(modules) + text, encoding="ascii")
     with running("apache2", "-X", "-f", conf, port=port, output=folder / "apache.output"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.daemons import free_port, running, user_of
+from tests.daemons import free_port, running, user_or
 from tests.gate.servers import RULES
 
 from robotgate import DisallowedError, ProxyUnavailableError, StatusPolicy
@@ -40,18 +40,18 @@ shutdown_lifetime 0 seconds
 @contextmanager
 def squid(folder: Path, access: str = "http_access allow all") -> Iterator[str]:
     """A squid with a cache in memory, and its URL."""
-    port, conf, user = free_port(), folder / "squid.conf", user_of(folder, "proxy")
+    port, conf, user = free_port(), folder / "squid.conf", user_or("proxy")
     text = (CONF + access).replace("PORT", str(port)).replace("FOLDER", str(folder)).replace("USER", user)
     conf.write_text(text, encoding="ascii")
     with running("squid", "-N", "-f", conf, port=port, output=folder / "squid.output"):
         yield f"http://127.0.0.1:{port}"
 
 
-async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, open_folder: Path) -> None:
     """Its 407 opens no site, for http and for https; with the password the site's rules hold at once."""
     if PASSWORDS is None:
         pytest.skip("squid's basic_ncsa_auth is not installed")
-    users = tmp_path / "users"
+    users = open_folder / "users"
     # "secret", as htpasswd writes it.
     users.write_text("user:$apr1$8H/YOaAe$XQqfzKZQ5R8thAFDlFoob1\n", encoding="ascii")
     users.chmod(0o644)
@@ -62,7 +62,7 @@ async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_p
     site = f"http://127.0.0.1:{web.port}"
     web.serve(f"{site}/robots.txt", RULES)
     gate = await open_gate()
-    with squid(tmp_path, access) as url:
+    with squid(open_folder, access) as url:
         for each in (f"{site}/private", "https://site.example/private"):
             with pytest.raises(ProxyUnavailableError, match=f"{url} .*407"):
                 await gate.fetch(each, proxy=url)
@@ -78,14 +78,14 @@ async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, tmp_p
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_site_that_squid_does_not_let_crawlers_reach(
-    web: Web, open_gate: OpenGate, tmp_path: Path, scheme: str
+    web: Web, open_gate: OpenGate, open_folder: Path, scheme: str
 ) -> None:
     """Its 403 is not the site's, which other policies would take for one without rules; by another way they hold."""
     site = f"{scheme}://127.0.0.1:{web.port}"
     web.serve(f"{site}/robots.txt", RULES)
     for policy in StatusPolicy:
         gate = await open_gate(status_policy=policy)
-        with squid(tmp_path, "http_access deny all") as url:
+        with squid(open_folder, "http_access deny all") as url:
             for page in ("page", "private"):
                 with pytest.raises(ProxyUnavailableError, match=f"{url} answers 403"):
                     await gate.fetch(f"{site}/{page}", proxy=url)
@@ -95,10 +95,10 @@ async def test_site_that_squid_does_not_let_crawlers_reach(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_site_that_squid_cannot_reach(open_gate: OpenGate, tmp_path: Path, scheme: str) -> None:
+async def test_site_that_squid_cannot_reach(open_gate: OpenGate, open_folder: Path, scheme: str) -> None:
     """Its page says nothing of the site: nothing is kept, and the host is not blocked."""
     gate = await open_gate()
-    with squid(tmp_path) as url:
+    with squid(open_folder) as url:
         for host in (f"127.0.0.1:{free_port()}", "no-such-name.invalid"):
             page = f"{scheme}://{host}/page"
             for learnt in (False, True):
@@ -110,12 +110,14 @@ async def test_site_that_squid_cannot_reach(open_gate: OpenGate, tmp_path: Path,
             assert (view.blocked_until_at, view.unreachable_until_at, view.failures) == (None, None, 0)
 
 
-async def test_503_that_squid_passes_on_is_the_sites(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+async def test_503_that_squid_passes_on_is_the_sites(
+    web: Web, open_gate: OpenGate, open_folder: Path
+) -> None:
     """A host that is overloaded gets its pause through a proxy, too."""
     page = f"http://127.0.0.1:{web.port}/page"
     web.serve(page, status=503)
     gate = await open_gate()
-    with squid(tmp_path) as url:
+    with squid(open_folder) as url:
         async with aiohttp.ClientSession() as session, session.get(page, proxy=url) as response:
             assert response.headers["Via"].count("squid") == 1
         assert (await gate.fetch(page, proxy=url)).status == 503
@@ -123,13 +125,13 @@ async def test_503_that_squid_passes_on_is_the_sites(web: Web, open_gate: OpenGa
 
 
 async def test_file_that_squid_has_kept_is_confirmed_by_the_site(
-    web: Web, open_gate: OpenGate, tmp_path: Path
+    web: Web, open_gate: OpenGate, open_folder: Path
 ) -> None:
     """Squid gives an old file for days, and tells the site nothing; the crawl reads the rules that hold now."""
     robots = f"http://127.0.0.1:{web.port}/robots.txt"
     old = {"Last-Modified": "Tue, 25 Nov 2025 00:00:00 GMT"}
     web.serve(robots, "User-agent: *\nDisallow: /other", headers=old)
-    with squid(tmp_path) as url:
+    with squid(open_folder) as url:
         async with aiohttp.ClientSession(proxy=url) as session:
             for said in ("MISS", "HIT"):
                 async with session.get(robots) as response:
