@@ -73,7 +73,7 @@ nitpick_ignore_regex: Final = [
     # The same, as modules of ours import them for their type hints.
     (
         "py:class",
-        r"Abstract\w+|BaseSettings|CIMultiDict(Proxy)?|Client(Request|Response|Timeout)|Connection|Crawler",
+        r"Abstract\w+|BaseSettings|Channel|CIMultiDict(Proxy)?|Client(Request|Response|Timeout)|Connection|Crawler",
     ),
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL|web\.Application"),
     ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),

@@ -21,8 +21,8 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))
 PARTS: Final = """
     events lint rules sites integrations.crawlee integrations.httpx integrations.playwright integrations.scrapy observe
-    integrations.workers signing sitemaps dashboard stores stores.redis testing testing.aioresponses threads
-    preferences prices
+    integrations.urlfrontier integrations.workers signing sitemaps dashboard stores stores.redis testing
+    testing.aioresponses threads preferences prices
 """
 PUBLIC_MODULES: Final = ("robotgate", *(f"robotgate.{name}" for name in PARTS.split()))
 DIRECTIVE: Final = re.compile(

@@ -9,6 +9,7 @@ from typing import Final
 LIBRARIES: Final = ("crawlee", "httpx", "playwright", "scrapy")
 MISSING: Final = [
     *((f"robotgate.integrations.{library}", library, library) for library in LIBRARIES),
+    ("robotgate.integrations.urlfrontier", "grpc", "urlfrontier"),
     ("robotgate.observe", "prometheus_client", "prometheus"),
     ("robotgate.observe", "opentelemetry", "otel"),
     *[("robotgate.preferences", "http_sf", "preferences")] * 5,
@@ -31,6 +32,7 @@ def missing(library, use):
 
 for library in sys.argv[1:]:
     missing(library, lambda: __import__("robotgate.integrations." + library))
+missing("grpc", lambda: __import__("robotgate.integrations.urlfrontier"))
 missing("prometheus_client", lambda: observe.prometheus(gate))
 missing("opentelemetry", lambda: observe.opentelemetry(gate))
 
@@ -63,7 +65,7 @@ def test_extras_are_loaded_by_nobody_else_and_told_of_where_they_are_missing() -
     )
     loaded, *errors, mocked, works = ran.stdout.splitlines()
     extras = "click cryptography http_sf opentelemetry platformdirs redis rich prometheus_client aioresponses pytest"
-    none_of = {*extras.split(), *LIBRARIES, "robotgate.preferences"}
+    none_of = {*extras.split(), *LIBRARIES, "grpc", "robotgate.preferences"}
     assert none_of & set(loaded.split()) == set()
     for error, (user, library, extra) in zip(errors, MISSING, strict=True):
         kind, name, message = error.split("; ")
