@@ -29,7 +29,7 @@ SERVICE: Final = "/urlfrontier.URLFrontier"
 TIMEOUT: Final = 60.0
 """Seconds of one call."""
 FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 30.0
+LONGEST_PAUSE: Final = 5.0
 """Seconds between two tries while the service is away."""
 OPTIONS: Final = [
     ("grpc.initial_reconnect_backoff_ms", int(FIRST_PAUSE * 1000)),
@@ -86,7 +86,7 @@ class Connection:
                         self._is_forgotten = False
                     return await call()
                 except grpc.aio.AioRpcError as error:
-                    self._is_forgotten = True
+                    self._is_forgotten = self._is_forgotten or error.code() is UNAVAILABLE
                     text = f"URLFrontier at {self._target}: {error.code().name}, {error.details()}"
                     if error.code().name in REFUSALS or monotonic() - began_at >= self._max_outage:
                         raise FrontierError(text) from error
@@ -105,10 +105,10 @@ class Connection:
                 if len(found) >= most:
                     call.cancel()
                     break
-        except grpc.aio.AioRpcError:
+        except grpc.aio.AioRpcError as error:
             if not found:
                 raise
-            self._is_forgotten = True
+            self._is_forgotten = error.code() is UNAVAILABLE
         return found
 
     async def put(self, items: Mapping[str, bytes]) -> AsyncIterator[str]:

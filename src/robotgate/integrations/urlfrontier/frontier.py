@@ -12,7 +12,6 @@ import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
@@ -33,7 +32,7 @@ from robotgate.errors import (
 )
 from robotgate.events import HostBlocked, HostRecovered
 from robotgate.integrations.urlfrontier import messages
-from robotgate.integrations.urlfrontier.connection import Connection, FrontierError, logger
+from robotgate.integrations.urlfrontier.connection import LONGEST_PAUSE, Connection, FrontierError, logger
 from robotgate.integrations.urlfrontier.messages import URLInfo
 from robotgate.options import check_patience, check_whole, unless_none
 from robotgate.urls import pace_key_function, split_url
@@ -52,6 +51,8 @@ NEVER: Final = 0
 """A URL with this date does not come again."""
 POLL: Final = 1.0
 """Seconds between two questions for more: the service counts whole seconds."""
+QUIET: Final = LONGEST_PAUSE + POLL
+"""Seconds for which a service that may have restarted is asked for nothing: until all workers have told it anew."""
 MAX_UNSENT: Final = 2_000
 """Items beyond which `discover` waits."""
 MAX_TRIES: Final = 3
@@ -135,6 +136,7 @@ class URLFrontier(AsyncIterator["FrontierPage"]):
         """By key, the oldest first; none whose key is not the gate's pace key."""
         self._news: set[str] = set()
         """Keys of queues whose delay or block may have changed."""
+        self._quiet_until = 0.0
         self._ids = map(str, count())
         self._wake, self._sent = asyncio.Event(), asyncio.Event()
         self._failure: FrontierError | None = None
@@ -225,19 +227,24 @@ class URLFrontier(AsyncIterator["FrontierPage"]):
         while True:
             # The service counts the lease in whole seconds.
             ends_at = self._now() + self._lease - 1
-            found = await self._service.persist(partial(self._service.get, self._params, self._most))
+            found = await self._service.persist(self._get)
             if self._news:
                 # All of them, after a restart.
                 self._wake.set()
-            for info in found:
-                if (url := self._take(FrontierPage(self, info, ends_at))) is not None:
+            # All of them are held at once, so that leases are renewed of those that there is no room for yet.
+            for url in [self._take(FrontierPage(self, info, ends_at)) for info in found]:
+                if url is not None:
                     yield url
-            if found or self._held or self._unsent:
+            if found or self._held or self._unsent or busy_at < self._quiet_until:
                 busy_at = monotonic()
             elif monotonic() - busy_at >= self._max_idle:
                 return
             if len(found) < self._most:
                 await asyncio.sleep(min(POLL, self._max_idle))
+
+    async def _get(self) -> list[URLInfo]:
+        is_quiet = monotonic() < self._quiet_until
+        return [] if is_quiet else await self._service.get(self._params, self._most)
 
     def _take(self, page: FrontierPage) -> str | None:
         """The URL of a turn for a page; None if there is none, or if the page is held already."""
@@ -308,6 +315,8 @@ class URLFrontier(AsyncIterator["FrontierPage"]):
         for queue in self._queues.values():
             queue.delay, queue.blocked_until = -1, 0
         self._news.update(self._queues)
+        if self._queues:
+            self._quiet_until = monotonic() + QUIET
 
     async def _send(self) -> None:
         try:
@@ -405,7 +414,7 @@ class FrontierPage:
 
     def __init__(self, frontier: URLFrontier, info: URLInfo, ends_at: float) -> None:
         self._frontier, self._ends_at, self._held_as, self._is_settled = frontier, ends_at, "", False
-        self.info = info
+        self.info: URLInfo = info
         """The URL, its queue and its crawl."""
         self.again_in: float | None = None
         """For you to set: seconds after which the page comes again, or 0: never. None goes by the answer."""
