@@ -43,8 +43,14 @@ def squid(folder: Path, access: str = "http_access allow all") -> Iterator[str]:
     port, conf, user = free_port(), folder / "squid.conf", user_or("proxy")
     text = (CONF + access).replace("PORT", str(port)).replace("FOLDER", str(folder)).replace("USER", user)
     conf.write_text(text, encoding="ascii")
-    with running("squid", "-N", "-f", conf, port=port, output=folder / "squid.output"):
-        yield f"http://127.0.0.1:{port}"
+    # What it shares with processes of its own has this name, and stays when it is killed.
+    service = f"squid{port}"
+    try:
+        with running("squid", "-N", "-n", service, "-f", conf, port=port, output=folder / "squid.output"):
+            yield f"http://127.0.0.1:{port}"
+    finally:
+        for left in Path("/dev/shm").glob(f"{service}-*"):
+            left.unlink()
 
 
 async def test_credentials_that_squid_wants(web: Web, open_gate: OpenGate, open_folder: Path) -> None:
