@@ -32,6 +32,21 @@ def scraped(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
+async def test_what_has_not_happened_yet_is_0(gate: RobotGate) -> None:
+    """Prometheus tells no rate of what is not there: an alert for no pages is silent, and a first block is missed."""
+    registry = CollectorRegistry()
+    with prometheus(gate, registry):
+        found = scraped(registry)
+    outcomes = [
+        f"robotgate_requests_total{{kind=page,outcome={each}}}" for each in ("2xx", "4xx", "5xx", "none")
+    ]
+    causes = [
+        f"robotgate_blocks_total{{cause={each}}}"
+        for each in ("asked", "overloaded", "unreachable", "operator")
+    ]
+    assert [found[name] for name in (*outcomes, *causes)] == [0] * 8
+
+
 async def test_a_crawl_is_counted(gate: RobotGate, web: Web) -> None:
     """Requests by outcome, refusals by reason, waits and bytes: as many as there were."""
     registry = CollectorRegistry()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from robotgate.events import (
+    BlockCause,
     HostBlocked,
     RobotsFetched,
     StoreLost,
@@ -82,6 +83,8 @@ _WITHIN_NAME: Final = re.compile(r"(?<!^)(?=[A-Z])")
 """Where a word begins within the name of a class."""
 NO_STATUS: Final = "none"
 """The outcome of a request for which no status was reported."""
+OUTCOMES: Final = ("2xx", "3xx", "4xx", "5xx", NO_STATUS)
+"""Those, and causes of blocks, are shown before they happen: Prometheus tells no rate of what begins above 0."""
 
 
 HEARD: Final = (RobotsFetched, VerdictRefused, TurnRefused, HostBlocked, StoreLost, StoreRecovered)
@@ -119,7 +122,7 @@ class Tally(ExitStack):
         """Of pages."""
         self._robots: defaultdict[int | None, int] = defaultdict(int)
         self._refusals: defaultdict[str, int] = defaultdict(int)
-        self._blocks: defaultdict[str, int] = defaultdict(int)
+        self._blocks = {cause.name.lower(): 0 for cause in BlockCause}
         self._store_up = True
         self.histograms: Final = {
             metric: Histogram(metric.buckets) for metric in (WAIT, REQUEST, ROBOTS_FETCH)
@@ -162,6 +165,7 @@ class Tally(ExitStack):
         requests: defaultdict[tuple[str, ...], int] = defaultdict(int)
         # Copies: the event loop's thread may go on counting.
         for kind, statuses in (("page", self._statuses), ("robots", self._robots)):
+            requests.update(((kind, outcome), 0) for outcome in OUTCOMES)
             for status, count in statuses.copy().items():
                 requests[kind, NO_STATUS if status is None else f"{status // 100}xx"] += count
         robots = stats.open_robots
