@@ -65,6 +65,8 @@ def _raw(text: str) -> set[str]:
         ("demo", "--store", f"redis://{EVIL}"),
         ("demo", "--json", f"/no/{EVIL}"),
         ("demo", "--pages", EVIL),
+        ("judge", "--only", EVIL, "true"),
+        ("judge", "--", EVIL),
         (EVIL,),
         (f"--{EVIL}",),
     ],

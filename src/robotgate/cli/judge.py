@@ -141,7 +141,7 @@ def shown() -> Iterator[Callable[[Plan, Visit | None], object]]:
                     if page.is_asked and page.access is Access.OPEN
                 )
                 bar.update(task, total=len(left))
-                output.to_stderr(f"{len(plan.urls):,} URLs of {len(plan.sites)} sites on this machine")
+                screen.paragraph(f"{len(plan.urls):,} URLs of {len(plan.sites)} sites on this machine")
             elif (visit.site, visit.path) in left:
                 left.remove((visit.site, visit.path))
                 bar.advance(task)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROUNDING: Final = 1e-6
 """Seconds by which a gap may seem too short because clock readings are rounded."""
-ON_ITS_WAY: Final = 0.25
+ON_ITS_WAY: Final = 0.1
 """Seconds after an answer within which a request may come that the crawler sent before it had this answer."""
 EARLY: Final = 0.9
 """The share of a delay that has to pass: requests of one delay do not arrive at one distance."""
@@ -172,7 +172,8 @@ def _pause(seen: Seen) -> Breaches:
         if early > 0 and visit.started_at > free_until:
             yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
         if visit.pause:
-            over_at, free_until = visit.ended_at + EARLY * visit.pause, visit.ended_at + ON_ITS_WAY
+            over_at = visit.ended_at + EARLY * visit.pause
+            free_until = visit.ended_at + ON_ITS_WAY + seen.terms.lag
 
 
 def _limit(seen: Seen) -> Breaches:
