@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -79,7 +80,7 @@ def by_hand() -> None:
     due: dict[str, float] = {}
     for url in URLS:
         root = "{0.scheme}://{0.netloc}".format(urlsplit(url))
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, HTTPException):
             if root not in files:
                 files[root] = RobotFileParser(f"{root}/robots.txt")
                 files[root].read()

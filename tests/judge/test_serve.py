@@ -107,6 +107,18 @@ async def test_every_url_is_answered() -> None:
         assert refused.value.status == 502
 
 
+async def test_a_tunnel_to_plain_http_is_one() -> None:
+    """Node.js asks for it."""
+    async with listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org:80\r\n\r\n")
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"GET /tea HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n")
+        assert b"<title>Tea</title>" in await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_the_sites_are_as_peculiar_as_their_names() -> None:
     """On the wire: compressed if the client takes it, cut off, busy, redirected, and with paths that clients escape."""
     zipped, torn, chain = _site("gzip in gzip"), _site("robots.txt cut off"), _site("five redirects")

@@ -127,7 +127,7 @@ class SiteServer:
             site.root: Bucket(site.kind.limit) for site in plan.sites if site.kind.limit is not None
         }
         self.tunnels: Counter[str] = Counter()
-        """The names for which a CONNECT asked."""
+        """The names for which a CONNECT asked, but for those of sites without TLS."""
         self._asked = dict.fromkeys(self.sites, 0)
         """The requests for pages of each site."""
 
@@ -256,10 +256,13 @@ async def listening(
 
     def context(target: str) -> ssl.SSLContext | None:
         name = f"https://{target.removesuffix(':443')}"
-        server.tunnels[name] += 1
-        site = server.sites.get(name)
-        if authority is None or site is None:
+        # Some clients ask for a tunnel to plain http, too.
+        if f"http://{target.removesuffix(':80')}" in server.sites:
             return None
+        server.tunnels[name] += 1
+        if authority is None:
+            raise LookupError
+        site = server.sites[name]
         return authority.context(site.host, site.kind.certificate)
 
     async with AsyncExitStack() as stack:

@@ -89,11 +89,12 @@ def _named(name: str) -> x509.Name:
 
 
 class Door(asyncio.Protocol):
-    """The beginning of a connection to a proxy: a CONNECT asks for TLS, and the rest is HTTP.
+    """The beginning of a connection to a proxy: a CONNECT asks for a tunnel, mostly with TLS, and the rest is HTTP.
 
     Args:
         http: makes a protocol for HTTP.
-        context: the TLS context for what a CONNECT names; None if there is no such site.
+        context: the TLS context for what a CONNECT names; None for a site without TLS. It raises `LookupError` if there
+            is no such site.
     """
 
     def __init__(self, http: web.Server, context: Callable[[str], ssl.SSLContext | None]) -> None:
@@ -122,15 +123,18 @@ class Door(asyncio.Protocol):
             protocol.connection_made(self._transport)
             protocol.data_received(self._head)
         elif self._head.endswith(_END_OF_HEAD):
-            target = self._head.split()[1].decode("latin-1")
-            self._task = asyncio.create_task(self._secure(self._transport, self._context(target)))
+            target, self._head = self._head.split()[1].decode("latin-1"), b""
+            try:
+                context = self._context(target)
+            except LookupError:
+                self._transport.write(b"HTTP/1.1 502 No such site\r\nContent-Length: 0\r\n\r\n")
+                self._transport.close()
+                return
+            self._transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            if context is not None:
+                self._task = asyncio.create_task(self._secure(self._transport, context))
 
-    async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext | None) -> None:
-        if context is None:
-            transport.write(b"HTTP/1.1 502 No such site\r\nContent-Length: 0\r\n\r\n")
-            transport.close()
-            return
-        transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         inner = Door(self._http, self._context)
         # The client may refuse the certificate.
         with suppress(OSError):
