@@ -24,6 +24,7 @@ NAMES: Final = (
     "rules",
     "gate",
     "crawl",
+    "tls",
     "pace",
     "scopes",
     "limited",

@@ -12,6 +12,7 @@ import multiprocessing
 import random
 import re
 import socket
+import ssl
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from benchmarks.limits_model import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
+    from pathlib import Path
 
     from benchmarks.limits_model import Limit
 
@@ -90,9 +92,11 @@ def urls_over(hosts: int, count: int) -> list[str]:
     return [f"https://{chance.randrange(hosts)}.site.example{chance.choice(paths)}" for _ in range(count)]
 
 
-def page_urls(hosts: int, pages: int, port: int, name: Callable[[int], str]) -> list[str]:
+def page_urls(
+    hosts: int, pages: int, port: int, name: Callable[[int], str], *, scheme: str = "http"
+) -> list[str]:
     """Each host's first page, then each host's second, and so on."""
-    return [f"http://{name(host)}:{port}/page/{page}" for page in range(pages) for host in range(hosts)]
+    return [f"{scheme}://{name(host)}:{port}/page/{page}" for page in range(pages) for host in range(hosts)]
 
 
 class LoopbackResolver(AbstractResolver):
@@ -169,17 +173,25 @@ class Site:
 
 @contextmanager
 def serving(
-    *, addresses: Sequence[str] = (), hidden: Mapping[str, Hidden] = MappingProxyType({})
+    *,
+    addresses: Sequence[str] = (),
+    hidden: Mapping[str, Hidden] = MappingProxyType({}),
+    certificate: Path | None = None,
+    body: bytes | None = None,
 ) -> Iterator[Site]:
     """Serve until the end of the block. Hosts whose names begin with `OWN` have their numbers in their rules.
 
     Args:
         addresses: where besides 127.0.0.1, on the same port: for clients that cannot be told what a name means.
         hidden: the limits of some hosts, by their names.
+        certificate: a file with the certificate and the key of all hosts, which are served by TLS then.
+        body: that of each page; None: `BODY`.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, addresses, dict(hidden)), daemon=True)
+    process = context.Process(
+        target=_serve, args=(theirs, addresses, dict(hidden), certificate, body), daemon=True
+    )
     process.start()
     try:
         yield Site(ours, ours.recv())
@@ -188,18 +200,34 @@ def serving(
         process.join()
 
 
-def _serve(pipe: Connection, addresses: Sequence[str], hidden: Mapping[str, Hidden]) -> None:
+def _serve(
+    pipe: Connection,
+    addresses: Sequence[str],
+    hidden: Mapping[str, Hidden],
+    certificate: Path | None,
+    body: bytes | None,
+) -> None:
     prepare(0)
-    asyncio.run(_answer_all(pipe, addresses, hidden))
-
-
-async def _answer_all(pipe: Connection, addresses: Sequence[str], hidden: Mapping[str, Hidden]) -> None:
+    tls = None
+    if certificate is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(certificate)
     seen: list[Seen] = []
+    page = PAGE if body is None else _answer(b"text/html; charset=utf-8", body)
+    asyncio.run(_answer_all(pipe, addresses, partial(Talk, SHOP, seen, hidden, page), seen, tls))
+
+
+async def _answer_all(
+    pipe: Connection,
+    addresses: Sequence[str],
+    talk: Callable[[], Talk],
+    seen: list[Seen],
+    tls: ssl.SSLContext | None,
+) -> None:
     loop = asyncio.get_running_loop()
-    talk = partial(Talk, SHOP, seen, hidden)
-    server = await loop.create_server(talk, "127.0.0.1", 0, backlog=BACKLOG)
+    server = await loop.create_server(talk, "127.0.0.1", 0, backlog=BACKLOG, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    also = [await loop.create_server(talk, addresses, port, backlog=BACKLOG)] if addresses else []
+    also = [await loop.create_server(talk, addresses, port, backlog=BACKLOG, ssl=tls)] if addresses else []
     pipe.send(port)
     while await loop.run_in_executor(None, pipe.recv) == "visits":
         pipe.send([Visit(_host_of(each[0]), each[0].split(b" ", 2)[1].decode(), *each[1:]) for each in seen])
@@ -225,9 +253,12 @@ def _host_of(head: bytes) -> str:
 class Talk(Heads):
     """A connection. Heads are looked into only when somebody asks for visits, and where hosts have limits."""
 
-    def __init__(self, robots: bytes, seen: list[Seen], hidden: Mapping[str, Hidden]) -> None:
+    def __init__(
+        self, robots: bytes, seen: list[Seen], hidden: Mapping[str, Hidden], page: bytes = PAGE
+    ) -> None:
         super().__init__()
         self._robots = robots
+        self._page = page
         self._seen = seen
         self._hidden = hidden
         self._came_at = 0.0
@@ -237,7 +268,7 @@ class Talk(Heads):
         super().data_received(data)
 
     def asked(self, head: bytes) -> None:
-        status, answer = 200, PAGE
+        status, answer = 200, self._page
         if head.startswith(b"GET /robots.txt "):
             host, robots = _host_of(head), self._robots
             if host.startswith(OWN):

@@ -4,9 +4,10 @@ The hosts are names that the system's resolver leads to a few addresses of the l
 when a request's bytes come and when its answer is about to be sent. *Bound* is what the delay of the addresses allows a
 client that itself takes no time: for each request of the fullest address the delay and the response.
 
-What scopes take is measured at a faster pace. A gate without scopes gets the same URLs; its hosts have the delay that
-the turns of an address come to, and begin one after the other. So both send the same requests in the same order, and
-wait for each in a gate.
+What scopes take is measured at a faster pace. A gate without scopes gets the same URLs: of one host of each address,
+then of the next one, with the delay of the address as the host's own. So both send the same requests at the same pace,
+and wake as often. That matters: a loop that sleeps before each page takes half as much again as one that sends several
+when it wakes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("robotgate", "aiohttp")
 SCOPES: Final = "`address_delay`"
-ALONE: Final = "no scopes, the same pace"
+ALONE: Final = "no scopes, an address's hosts in turn"
 GRAIN: Final = 1e-6
 COLUMNS: Final = (
     Column("short", "gaps of an address under its delay"),
@@ -61,14 +62,9 @@ class Shape:
     rounds: int
 
     @property
-    def sharing(self) -> int:
-        """Hosts of one address."""
-        return self.hosts // self.addresses
-
-    @property
     def requests(self) -> int:
         """Of each address, robots.txt included."""
-        return self.sharing * (self.pages + 1)
+        return self.hosts // self.addresses * (self.pages + 1)
 
     def address_of(self, host: str) -> str:
         """Where a name leads."""
@@ -91,22 +87,20 @@ def names_of(shape: Shape) -> Iterator[None]:
 
 async def crawl(name: str, shape: Shape, port: int) -> None:
     """Fetch all URLs."""
-    delay, address_delay = shape.delay, shape.address_delay
-    if name == ALONE:
-        delay, address_delay = shape.sharing * address_delay, 0.0
     urls = page_urls(shape.hosts, shape.pages, port, "{}.site.example".format)
-    async with (
-        RobotGate(
-            AGENT, contact=CONTACT, delay=delay, address_delay=address_delay, allow_private_addresses=True
-        ) as gate,
-        asyncio.TaskGroup() as tasks,
-    ):
-        for turn in range(shape.sharing):
-            for position, url in enumerate(urls):
-                if position % shape.hosts // shape.addresses == turn:
+    in_turn, address_delay = [urls], shape.address_delay
+    if name == ALONE:
+        in_turn, address_delay = [], 0.0
+        for first in range(0, shape.hosts, shape.addresses):
+            hosts = range(first, first + shape.addresses)
+            in_turn.append([url for position, url in enumerate(urls) if position % shape.hosts in hosts])
+    async with RobotGate(
+        AGENT, contact=CONTACT, delay=shape.delay, address_delay=address_delay, allow_private_addresses=True
+    ) as gate:
+        for some in in_turn:
+            async with asyncio.TaskGroup() as tasks:
+                for url in some:
                     tasks.create_task(gate.fetch(url))
-            if name == ALONE:
-                await asyncio.sleep(shape.address_delay)
 
 
 def cost(name: str, shape: Shape, port: int) -> Cost:

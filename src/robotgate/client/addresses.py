@@ -321,7 +321,8 @@ class AddressBook(AbstractResolver):
 
     def has(self, host: str, port: int, address: str) -> bool:
         """Whether the last look-up of a host found an address. A host that is an address has itself."""
-        answer = self._answers.get(_key(host, port))
+        # A host is mostly spelled as it is kept here.
+        answer = self._answers.get((host, port, socket.AF_UNSPEC)) or self._answers.get(_key(host, port))
         return _parsed(host) is not None if answer is None else address in answer.hosts
 
     async def close(self) -> None:

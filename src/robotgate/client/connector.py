@@ -345,9 +345,10 @@ class AddressedConnector(BudgetedConnector):
 
     def _leads_elsewhere(self, key: ConnectionKey, connection: Connection) -> bool:
         """Whether a connection leads to an address that its name had once: its request was not paced for that."""
-        if key.proxy is not None or connection.transport is None:
+        transport = connection.transport
+        if key.proxy is not None or transport is None:
             return False
-        address = str(connection.transport.get_extra_info("peername")[0])
+        address = str(transport.get_extra_info("peername")[0])
         return not self._book.has(key.host, key.port or 0, address)
 
 

@@ -216,7 +216,8 @@ class Scheduler:
         if host.waiting_origins and (len(host.in_slots) < host.slots or host.budget is not None):
             self.dispatch(host, now)
         for scope in scopes:
-            self.serve(scope, now)
+            if len(scope.held) < scope.slots:
+                self.serve(scope, now)
         if self.shared is not None:
             self._hand_shares_on(self.shared, now)
         return True
