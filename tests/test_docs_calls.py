@@ -21,7 +21,7 @@ README: Final = ROOT / "README.md"
 
 
 def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that fetch, in the web of the programs, and before the others. The demonstration has tests of its own.
+    """Those that fetch, in the web of the programs, and before the others. tests/judge has those that crawl.
 
     The two that a stranger types first are run by continuous integration, as tests/test_readme.py holds.
     """
@@ -33,7 +33,11 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     shown = [
         command for block in blocks_of(README) if block.language == "console" for command, _ in block.commands
     ]
-    typed = [arguments for name, *arguments in shown if name == "robotgate" and arguments[0] != "demo"]
+    typed = [
+        arguments
+        for name, *arguments in shown
+        if name == "robotgate" and arguments[0] not in {"demo", "judge"}
+    ]
     asking = [arguments for arguments in typed if "-i" in arguments or "https://" in " ".join(arguments)]
 
     async def ask_the_web() -> list[tuple[int | None, str]]:
