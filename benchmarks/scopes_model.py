@@ -3,7 +3,7 @@
 A turn needs its host and all scopes of it, and holds nothing while it waits. Printed are the makespan to the bound,
 which is what the busiest scope takes; the longest wait for scopes, of hosts with most scopes and of the others; and how
 many turns were looked at for each that was granted. For how long `robotgate.pace.scope` keeps scopes for a turn that
-others go before was chosen here.
+others go before was chosen here, with fast responses; slow and uneven ones follow.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate.pace.scope import LEAST_KEPT, MOVES_FOR_DELAY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    Allowed: TypeAlias = Callable[[int, float], float]
-    """For how many seconds a scope may be kept for a turn that was passed over so often, by the scope's delay."""
+    Allowed: TypeAlias = Callable[[int, float, bool], float]
+    """For how many seconds scopes may be kept for a turn that was passed over so often, by the delay of the scope that
+    it leaves, and whether one of its scopes is taken, so that it is not known when that will be free."""
+    Takes: TypeAlias = Callable[[], float]
+    """How many seconds a response takes."""
 
 GRAIN: Final = 1e-9
 SERVICE: Final = 0.01
@@ -61,7 +66,8 @@ class Scope:
     kept: Host | None = None
     """For which it waits although others could go."""
     kept_until: float = 0.0
-    visits: int = 0
+    used: float = 0.0
+    """Seconds for which nobody else could have it."""
 
     def is_kept_from(self, host: Host, now: float) -> bool:
         """Whether it is kept for a turn that has come earlier."""
@@ -91,9 +97,9 @@ class Host:
 class Gate(Clock):
     """One process."""
 
-    def __init__(self, hosts: Iterable[Host], allowed: Allowed | None) -> None:
+    def __init__(self, hosts: Iterable[Host], allowed: Allowed | None, takes: Takes) -> None:
         super().__init__()
-        self._allowed = allowed
+        self._allowed, self._takes = allowed, takes
         self._line: list[tuple[int, Host]] = []
         """The only one, where no turn goes before one that came earlier."""
         self._arrivals = count()
@@ -133,7 +139,8 @@ class Gate(Clock):
         host.longest = max(host.longest, self.now - host.due_at)
         for scope in host.scopes:
             scope.ready_at, scope.kept = math.inf, None if scope.kept is host else scope.kept
-        self.at(self.now + SERVICE * random.uniform(0.5, 1.5), partial(self._end, host))
+        seconds = self._takes()
+        self.at(self.now + seconds, partial(self._end, host, seconds))
         return True
 
     def _serve(self, scope: Scope) -> None:
@@ -145,35 +152,42 @@ class Gate(Clock):
             host = heappop(scope.line)[1]
             if not self._look(host):
                 host.passed += 1
-                self._keep(host, self._allowed(host.passed, scope.delay))
+                self._keep(host, scope, self._allowed)
 
-    def _keep(self, host: Host, most: float) -> None:
+    def _keep(self, host: Host, left: Scope, allowed: Allowed) -> None:
         """Keep all scopes for a turn until the last of them is ready, if that is soon enough."""
-        now = self.now
-        last = max(each.ready_at if each.ready_at < math.inf else now + each.delay for each in host.scopes)
-        if last - now <= most and not any(scope.is_kept_from(host, now) for scope in host.scopes):
+        now, until = self.now, max(scope.ready_at for scope in host.scopes)
+        most = allowed(host.passed, max(left.delay, LEAST_KEPT), until == math.inf)
+        if math.inf in {until, most}:
+            until = now + most
+        if 0 <= until - now <= most and not any(scope.is_kept_from(host, now) for scope in host.scopes):
             for scope in host.scopes:
-                scope.kept, scope.kept_until = host, last if most < math.inf else math.inf
-                self.at(last + 2 * GRAIN, partial(self._serve, scope))
+                scope.kept, scope.kept_until = host, until
+                self.at(until + 2 * GRAIN, partial(self._serve, scope))
 
-    def _end(self, host: Host) -> None:
+    def _end(self, host: Host, seconds: float) -> None:
         host.pages -= 1
         for scope in host.scopes:
-            scope.visits += 1
+            scope.used += seconds + scope.delay
             scope.ready_at = self.now + scope.delay
             self.at(scope.ready_at, partial(self._serve, scope))
         if host.pages:
             self._ask(host, self.now + host.delay)
 
 
-def crawled(hosts: Sequence[Host], allowed: Allowed | None) -> str:
+def fast() -> float:
+    """10 ms."""
+    return SERVICE * random.uniform(0.5, 1.5)
+
+
+def crawled(hosts: Sequence[Host], allowed: Allowed | None, takes: Takes = fast) -> str:
     """Let one process crawl, and return the figures as a line."""
-    gate = Gate(hosts, allowed)
+    gate = Gate(hosts, allowed, takes)
     start = gate.now
     gate.run(start + MOST)
     for host in hosts:
         host.longest = max(host.longest, gate.now - host.due_at if host.pages else 0.0)
-    bound = max(scope.visits * (scope.delay + SERVICE) for host in hosts for scope in host.scopes)
+    bound = max(scope.used for host in hosts for scope in host.scopes)
     most = max(len(host.scopes) for host in hosts)
     crossed = max(host.longest for host in hosts if len(host.scopes) == most)
     others = max((host.longest for host in hosts if len(host.scopes) < most), default=0.0)
@@ -215,20 +229,29 @@ CASES: Final[dict[str, Callable[[], list[Host]]]] = {
 }
 POLICIES: Final[dict[str, Allowed | None]] = {
     "one line for all": None,
-    "never kept": lambda _passed, _delay: -1.0,
-    "kept once passed 4 times": lambda passed, _delay: math.inf if passed >= 4 else -1.0,
-    "kept for passed / 8 delays": lambda passed, delay: passed / 8 * delay,
-    "kept for passed / 32 delays": lambda passed, delay: passed / 32 * delay,
-    "kept for passed / 64 delays": lambda passed, delay: passed / 64 * delay,
+    "never kept": lambda _passed, _delay, _is_taken: -1.0,
+    "kept once passed 4 times": lambda passed, _delay, _is_taken: math.inf if passed >= 4 else -1.0,
+    "kept for passed / 8 delays": lambda passed, delay, _is_taken: passed / 8 * delay,
+    "kept for passed / 32 delays": lambda passed, delay, _is_taken: passed / 32 * delay,
+    "as it is, / 64": lambda passed, delay, _is_taken: passed / MOVES_FOR_DELAY * delay,
+    "/ 64, from 64 on if taken": lambda passed, delay, is_taken: (
+        passed / 64 * delay if passed >= 64 or not is_taken else -1.0
+    ),
+}
+RESPONSES: Final[dict[str, Takes]] = {
+    "10 ms": fast,
+    "300 ms": lambda: 30 * fast(),
+    "10 ms, a tenth 2 s": lambda: 200 * fast() if random.random() < 0.1 else fast(),
 }
 
 
 def main() -> None:
     """Print a table."""
-    print(f"{'':57} to bound  crossed   others    looks")
-    for name, case in CASES.items():
-        for policy, allowed in POLICIES.items():
-            print(f"{name:30}{policy:27}{crawled(case(), allowed)}")
+    print(f"{'':77} to bound  crossed   others    looks")
+    for response, takes in RESPONSES.items():
+        for name, case in CASES.items():
+            for policy, allowed in POLICIES.items():
+                print(f"{response:20}{name:30}{policy:27}{crawled(case(), allowed, takes)}")
 
 
 if __name__ == "__main__":
