@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks import pace, promises_model, scopes_model, weave
+from benchmarks import pace, promises_model, scopes_model, shares_model, weave
 from benchmarks.__main__ import NAMES, main
 from benchmarks._bench import Cost, interleaved
 from benchmarks._plots import PICTURES, THEMES, draw, exponent, stale_plots
@@ -149,6 +149,13 @@ def test_models_of_scopes_run() -> None:
     fleet = Fleet(Shape(4, ((2, 0.5),), processes=2, pages=4))
     fleet.figures()
     assert fleet.left == 0
+
+
+def test_model_of_shares_runs() -> None:
+    """Processes that are busy use the rate of all, and never more."""
+    used, _, _, most = shares_model.figures(shares_model.CASES["two busy, six idle"], phase=10.0)
+    assert used > 0.9
+    assert most == shares_model.RATE
 
 
 @pytest.mark.parametrize("engine", promises_model.ENGINES)
