@@ -5,8 +5,8 @@ turns wait for the total, and keeps it as long as no other process asks. It may 
 request counts as started in one of them, and the places for pages of all are added up.
 
 A share that another process asks for is handed on after some turns or seconds, or earlier if this process has no use
-for it. How many shares there are, for how long they are kept, and how many are asked for was simulated: eight busy
-processes use all of a rate of 100 a second for 0.05 calls of the store a page more, and two of eight, with the others
+for it. How many shares there are and for how long they are kept was chosen in benchmarks/shares_model.py: eight busy
+processes use all of a rate of 100 a second for 0.04 calls of the store a page more, and two of eight, with the others
 idle, do so, too.
 """
 
