@@ -2,8 +2,9 @@
 
     python -m benchmarks.engines [ENGINE ...] [--quick] [--mode MODE ...]
 
-No group of the other benchmarks: it needs engines that are large, and takes a minute for each row. A recipe is run as
-it stands on the page, by the command in its first line, but for the addresses of its Redis and the delay.
+No group of the other benchmarks: it needs engines that are large, and takes about three minutes for each row. arq needs
+redis-py 5, Celery a later one: run them in environments of their own. A recipe is run as it stands on the page, by the
+command in its first line, but for the addresses of its Redis and its Kafka, and the delay.
 
 *Own pace*: no store. *owner()*: no store, and each URL goes to the queue of its owner. *SQLite*, *Redis*: a store.
 *Killed*: Redis; in the middle a worker is killed, with all its processes, and started anew three seconds later.
@@ -25,8 +26,9 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +39,7 @@ from benchmarks._site import ROBOTS_PATH, page_urls, serving
 from robotgate import owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from benchmarks._site import Site, Visit
 
@@ -50,8 +52,8 @@ GRAIN: Final = 1e-6
 """Seconds; the readings of a clock are no closer."""
 MODES: Final = ("own pace", "owner()", "SQLite", "Redis", "killed")
 GATE: Final = 'store="redis://localhost:6379/0"'
-"""What every recipe says of its store, and at which address its engine has a Redis."""
 BROKER: Final = "redis://localhost:6379/1"
+KAFKA: Final = "localhost:9092"
 COUNTER: Final = """
 import os, robotgate.errors
 def counted(self, *given, init=robotgate.errors.TooSoonError.__init__):
@@ -68,13 +70,16 @@ class Engine:
     """How workers of one queue each are started, and how URLs get into a queue."""
 
     command: str
-    """Of a worker, with room for its queue; or of all workers, which have no queues."""
+    """Of a worker, with room for its queue, behind variables of its environment; or of all workers, which have no
+    queues."""
     send: str = ""
     """Sends `url` to `queue`; without it, the command is given the URLs."""
     also: str = ""
     """What the module of a worker has besides the recipe: the queue is `QUEUE`."""
     beside: str = ""
     """What runs once a queue."""
+    has_queues: bool = True
+    """Whether each owner has a queue of its own."""
     victim: str = ""
     """Where one command runs all workers: what the command line of one has."""
 
@@ -98,8 +103,14 @@ ENGINES: Final = {
         "broker.queue_name = broker.consumer_group_name = later._prefix = QUEUE; broker.idle_timeout = 10_000",
         "taskiq scheduler crawl:scheduler --update-interval 1",
     ),
+    "RQ": Engine(
+        "rq worker {queue} --with-scheduler --worker-class rq.SimpleWorker --url {broker} --maintenance-interval 10",
+        "rq.Queue(queue, connection=redis.from_url(os.environ['BROKER']))"
+        ".enqueue('crawl.visit', url, retry=rq.Retry(max=1), job_timeout=5)",
+        "import redis, rq",
+    ),
     "Dramatiq": Engine(
-        "dramatiq crawl --processes 1 --threads 4 -Q {queue}",
+        "dramatiq_worker_timeout=100 dramatiq crawl --processes 1 --threads 4 -Q {queue}",
         "broker.enqueue(visit.message(url).copy(queue_name=queue))",
         "broker.declare_queue(QUEUE); broker.heartbeat_timeout = 10_000; broker.maintenance_chance = 100_000",
     ),
@@ -109,19 +120,23 @@ ENGINES: Final = {
         "Crawl.redis_key = QUEUE; Crawl.custom_settings |= "
         "{'SCHEDULER_QUEUE_KEY': QUEUE + ':r', 'SCHEDULER_DUPEFILTER_KEY': QUEUE + ':d'}",
     ),
+    "Kafka": Engine("python crawl.py", "await send([url for url, _ in tasks]); break", has_queues=False),
     "Ray": Engine("python crawl.py", victim="ray::Crawler"),
+    "Ray Data": Engine("python crawl.py urls.txt", victim="ray::"),
     "Dask": Engine("python crawl.py", victim="spawn_main"),
     "Spark": Engine("spark-submit --master local[4,4] crawl.py urls.txt", victim="pyspark.daemon"),
 }
 OWNER: Final = "owner(url, MEMBERS)"
 ANYBODY: Final = "MEMBERS[sum(url.encode()) % len(MEMBERS)]"
 """What stands in its place where a store alone shall keep the pace."""
+KEY: Final = "urlsplit(url).hostname.encode()"
+"""The same of Kafka, whose owners are those of partitions."""
 SEND: Final = """
 import asyncio, json, sys, crawl
 from crawl import *
 async def main():
-    pool = None
-    for url, queue in json.load(sys.stdin):
+    pool, tasks = None, json.load(sys.stdin)
+    for url, queue in tasks:
         {send}
 asyncio.run(main())
 """
@@ -142,6 +157,7 @@ class Shape:
     delay: float
     warm_up: float = 8.0
     """Seconds until URLs are sent: a worker that is up before the others would take what is theirs."""
+    workers: Sequence[str] = WORKERS
 
     @property
     def addresses(self) -> list[str]:
@@ -158,42 +174,55 @@ class Shape:
 class Round:
     """One engine in one mode, in a folder of its own."""
 
-    def __init__(self, name: str, mode: str, shape: Shape, folder: Path, redis: str) -> None:
+    def __init__(self, name: str, mode: str, shape: Shape, folder: Path, *, redis: str, kafka: str) -> None:
         self.engine, self.mode, self.folder, self._shape = ENGINES[name], mode, folder, shape
+        self._broker = f"{redis}/1"
         self._in_vain = folder / "in_vain"
         self._in_vain.touch()
         shared = {"SQLite": str(folder / "store.db"), "Redis": f"{redis}/0", "killed": f"{redis}/0"}
         options = f"store={shared.get(mode)!r}, delay={shape.delay}, allow_private_addresses=True"
-        recipe = recipe_of(name).replace(GATE, options).replace(BROKER, f"{redis}/1")
+        recipe = recipe_of(name).replace(GATE, options).replace(BROKER, self._broker).replace(KAFKA, kafka)
         if mode != "owner()":
-            recipe = recipe.replace(OWNER, ANYBODY)
+            recipe = recipe.replace(OWNER, ANYBODY).replace(KEY, "url.encode()")
         if self.engine.send:
-            recipe += f"\nimport os; QUEUE = os.environ['QUEUE']\n{self.engine.also}\n{COUNTER}"
+            own = f"\nimport os; QUEUE = os.environ['QUEUE']\n{self.engine.also}\n{COUNTER}"
+            program = "\nif __name__ =="
+            recipe = recipe.replace(program, own + program) if program in recipe else recipe + own
         (folder / "crawl.py").write_text(recipe, encoding="utf-8")
         self._log = (folder / "log").open("wb")
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def close(self) -> None:
         """End all that runs."""
+        for process in self._running.values():
+            process.terminate()
         for name in [*self._running]:
             self.end(name, signal.SIGTERM)
         self._log.close()
 
     def _queue_of(self, worker: str) -> str:
-        return worker if self.mode == "owner()" else "crawl"
+        return worker if self.mode == "owner()" and self.engine.has_queues else "crawl"
 
     def _environment(self, queue: str) -> dict[str, str]:
         path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
-        return {**os.environ, "QUEUE": queue, "IN_VAIN": str(self._in_vain), "PYTHONPATH": path}
+        return {
+            **os.environ,
+            "QUEUE": queue,
+            "BROKER": self._broker,
+            "IN_VAIN": str(self._in_vain),
+            "PYTHONPATH": path,
+        }
 
     def start(self, name: str, command: str, queue: str) -> None:
         """Start one command."""
-        program, *arguments = shlex.split(command.format(queue=queue, name=name))
+        words = shlex.split(command.format(queue=queue, name=name, broker=self._broker))
+        chosen = [*takewhile(lambda word: "=" in word, words)]
+        program, *arguments = words[len(chosen) :]
         with (self.folder / "urls.txt").open("rb") as urls:
             self._running[name] = subprocess.Popen(  # noqa: S603  # Our own commands.
                 [str(Path(sys.executable).parent / program), *arguments],
                 cwd=self.folder,
-                env=self._environment(queue),
+                env=self._environment(queue) | dict(word.split("=", 1) for word in chosen),
                 stdin=urls,
                 stdout=self._log,
                 stderr=self._log,
@@ -215,12 +244,13 @@ class Round:
         if not self.engine.send:
             self.start("all", self.engine.command, "")
             return
-        for worker in WORKERS:
+        workers = self._shape.workers
+        for worker in workers:
             self.start(worker, self.engine.command, self._queue_of(worker))
-        for queue in {*map(self._queue_of, WORKERS)} if self.engine.beside else ():
+        for queue in {*map(self._queue_of, workers)} if self.engine.beside else ():
             self.start(f"beside {queue}", self.engine.beside, queue)
         time.sleep(self._shape.warm_up)
-        tasks = [(url, self._queue_of(owner(url, WORKERS))) for url in urls]
+        tasks = [(url, self._queue_of(owner(url, workers))) for url in urls]
         subprocess.run(  # noqa: S603  # As above.
             [sys.executable, "-c", SEND.format(send=self.engine.send)],
             cwd=self.folder,
@@ -235,9 +265,10 @@ class Round:
         if not self.engine.send:
             os.kill(self._youngest(self.engine.victim), signal.SIGKILL)
             return
-        self.end(WORKERS[0], signal.SIGKILL)
+        worker = self._shape.workers[0]
+        self.end(worker, signal.SIGKILL)
         time.sleep(3.0)
-        self.start(WORKERS[0], self.engine.command, self._queue_of(WORKERS[0]))
+        self.start(worker, self.engine.command, self._queue_of(worker))
 
     def _youngest(self, what: str) -> int:
         """The process of this round that was started last of those whose command lines have some words."""
@@ -317,6 +348,17 @@ def seen_of(visits: Sequence[Visit], urls: Sequence[str], shape: Shape, in_vain:
     )
 
 
+@contextmanager
+def kafka_broker() -> Iterator[str]:
+    """The broker that librdkafka has for tests, in this process: it keeps topics of four partitions, and groups."""
+    import confluent_kafka  # noqa: PLC0415  # For one engine.
+
+    client = confluent_kafka.Producer({"test.mock.num.brokers": 1, "log_level": 3})
+    (broker,) = client.list_topics("urls", timeout=10).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    client.flush(1)
+
+
 def measured(name: str, mode: str, shape: Shape) -> Seen:
     """One engine in one mode. What it logged is kept in the folder of the environment's ``LOGS``."""
     with tempfile.TemporaryDirectory(prefix="engines-") as place, ExitStack() as stack:
@@ -327,7 +369,8 @@ def measured(name: str, mode: str, shape: Shape) -> Seen:
             stack.callback(lambda: shutil.copy(Path(place) / "log", Path(logs) / f"{name} {mode}"))
         urls = shape.urls(site.port)
         url = f"redis://localhost:{redis.port}"
-        engine = stack.enter_context(closing(Round(name, mode, shape, Path(place), url)))
+        kafka = stack.enter_context(kafka_broker()) if name == "Kafka" else ""
+        engine = stack.enter_context(closing(Round(name, mode, shape, Path(place), redis=url, kafka=kafka)))
         visits, in_vain = engine.crawl(site, urls)
         return seen_of(visits, urls, shape, in_vain)
 
