@@ -10,10 +10,9 @@ from robotgate.lint import FindingCode, Severity
 INTRODUCTION: Final = """\
 # What `robotgate lint` finds
 
-This page lists what `robotgate lint robots.txt` (or a URL) finds: lines that crawlers read differently from what their
-author meant. The command prints at most 100 of each kind, with what RFC 9309 says and what to write instead.
-`robotgate.lint.lint(body)` returns the same as values. The exit status is 1 with errors, 2 if a file cannot be read,
-else 0. Codes are stable.
+`robotgate lint robots.txt` (or a URL) finds lines that crawlers read differently from what their author meant. It
+prints at most 100 of each kind, with what RFC 9309 says and what to write instead. `robotgate.lint.lint(body)` returns
+the same as values. The exit status is 1 with errors, 2 if a file cannot be read, else 0. Codes are stable.
 """
 MEANINGS: Final = {
     Severity.ERROR: "All crawlers that follow RFC 9309 or know the field read the line differently.",
