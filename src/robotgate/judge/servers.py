@@ -24,10 +24,9 @@ from aiohttp import web
 from yarl import URL
 
 from robotgate.judge.sites import Access, Answer, Bucket, Kind, Page, Plan, Site, examples
-from robotgate.judge.tls import Door
+from robotgate.judge.tls import serve_tunnel
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from robotgate.judge.tls import Authority
@@ -254,25 +253,28 @@ async def listening(
         JudgeError: the port is taken.
     """
 
-    def context(target: str) -> ssl.SSLContext | None:
-        name = f"https://{target.removesuffix(':443')}"
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "CONNECT":
+            return await server.answer(request)
+        target = request.raw_path
+        context, name = None, f"https://{target.removesuffix(':443')}"
         # Some clients ask for a tunnel to plain http, too.
-        if f"http://{target.removesuffix(':80')}" in server.sites:
-            return None
-        server.tunnels[name] += 1
-        if authority is None:
-            raise LookupError
-        site = server.sites[name]
-        return authority.context(site.host, site.kind.certificate)
+        if f"http://{target.removesuffix(':80')}" not in server.sites:
+            server.tunnels[name] += 1
+            site = server.sites.get(name)
+            if authority is None or site is None:
+                return web.Response(status=502, reason="No such site")
+            context = authority.context(site.host, site.kind.certificate)
+        await serve_tunnel(request, http, context)
+        # It reaches nobody.
+        return web.Response()
 
     async with AsyncExitStack() as stack:
-        http = web.Server(server.answer)
+        http = web.Server(answer)
         stack.push_async_callback(http.shutdown, SHUTDOWN_TIMEOUT)
         what, option = ("addresses 127.0.x.y", "--direct") if hosts[1:] else (f"port {port}", "--port")
         try:
-            listener = await asyncio.get_running_loop().create_server(
-                lambda: Door(http, context), hosts, port
-            )
+            listener = await asyncio.get_running_loop().create_server(http, hosts, port)
         except OSError as error:
             raise JudgeError(f"{what} cannot be used ({error.strerror}): see {option}") from error
         stack.callback(listener.close)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 AUTHORITY: Final = "judge.test"
 DAY: Final = timedelta(days=1)
-_END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class Authority:
@@ -88,56 +87,22 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-class Door(asyncio.Protocol):
-    """The beginning of a connection to a proxy: a CONNECT asks for a tunnel, mostly with TLS, and the rest is HTTP.
-
-    Args:
-        http: makes a protocol for HTTP.
-        context: the TLS context for what a CONNECT names; None for a site without TLS. It raises `LookupError` if there
-            is no such site.
-    """
-
-    def __init__(self, http: web.Server, context: Callable[[str], ssl.SSLContext | None]) -> None:
-        self._http = http
-        self._context = context
-        self._transport: asyncio.Transport | None = None
-        self._head = b""
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
-            self.data_received(b"")
-
-    def data_received(self, data: bytes) -> None:
-        """Read on until it is known what the connection is for."""
-        self._head += data
-        connect = b"CONNECT "
-        if self._transport is None or not self._head:
-            # The first bytes within TLS may come before its transport.
-            return
-        if not self._head.startswith(connect[: len(self._head)]):
-            protocol = self._http()
-            self._transport.set_protocol(protocol)
-            protocol.connection_made(self._transport)
-            protocol.data_received(self._head)
-        elif self._head.endswith(_END_OF_HEAD):
-            target, self._head = self._head.split()[1].decode("latin-1"), b""
-            try:
-                context = self._context(target)
-            except LookupError:
-                self._transport.write(b"HTTP/1.1 502 No such site\r\nContent-Length: 0\r\n\r\n")
-                self._transport.close()
-                return
-            self._transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            if context is not None:
-                self._task = asyncio.create_task(self._secure(self._transport, context))
-
-    async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
-        inner = Door(self._http, self._context)
-        # The client may refuse the certificate.
-        with suppress(OSError):
-            secure = await asyncio.get_running_loop().start_tls(transport, inner, context, server_side=True)
-            if secure is not None:
-                inner.connection_made(secure)
+async def serve_tunnel(request: web.BaseRequest, http: web.Server, context: ssl.SSLContext | None) -> None:
+    """Accept a CONNECT, and serve what comes through its tunnel: HTTP, mostly within TLS."""
+    transport, protocol = request.transport, request.protocol
+    if transport is None:
+        return
+    transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    # For the protocol that has read the CONNECT, the connection ends here.
+    protocol.transport = None
+    protocol.connection_lost(None)
+    inner = http()
+    if context is None:
+        transport.set_protocol(inner)
+        inner.connection_made(transport)
+        return
+    # The client may refuse the certificate.
+    with suppress(OSError):
+        secure = await asyncio.get_running_loop().start_tls(transport, inner, context, server_side=True)
+        if secure is not None:
+            inner.connection_made(secure)
