@@ -261,15 +261,16 @@ def test_a_stranger_is_judged_by_what_sites_ask_for() -> None:
 
 def test_a_convention_binds_only_us() -> None:
     """A stranger that breaks one has kept the standards; the demonstration has failed."""
-    log = _sooner(_log(), PATIENT, 0.5)
-    assert _broken(log, Terms(agent=AGENT)) == {"Crawl-delay: 1": _broken(log)["Crawl-delay: 1"]}
-    assert _judged(log, Terms(agent=AGENT)).is_whole
+    site, stranger = _site("Content-Usage"), Terms(agent=AGENT, declared=frozenset({"ai-train"}))
+    log = [*_log(), _visit(site, _path(site, Access.CLOSED), 3000.0)]
+    assert set(_broken(log, stranger)) == set(_broken(log)) == {"Content-Usage"}
+    assert _judged(log, stranger).is_whole
     assert not _judged(log).is_whole
 
 
 def test_what_was_not_seen_did_not_hold() -> None:
     """A crawler that requests nothing is not judged, and one request for a page proves no pace."""
-    assert not _judged([]).is_judged or all(
+    assert not _judged([]).score or all(
         row.name.startswith("certificate") for row in _judged([]).rows if row.result is Result.HELD
     )
     log = [_visit(PATIENT, ROBOTS_PATH, 1000.0), _visit(PATIENT, _path(PATIENT), 1001.0)]

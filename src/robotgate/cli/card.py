@@ -61,7 +61,7 @@ def facts(run: Run) -> dict[str, str]:
     )
     unseen = sum(row.result is Result.UNSEEN for row in run.card.rows)
     return {
-        "crawler": run.card.agent,
+        "crawler": run.card.terms.agent,
         **({"ended": "by --time, before it had finished"} if None in run.statuses else {}),
         "requests": f"{len(run.visits):,} in {run.elapsed:.1f} s, {robots:,} of them for robots.txt",
         "pages": f"{blocked:,} closed ones left alone, {missed:,} open ones missed",
@@ -75,7 +75,7 @@ def note(run: Run) -> str:
     """How the figures are to be read."""
     return (
         "Gap: the least seconds from the end of an answer to the next request for a page of the site, by the server's"
-        f" clock (late by {run.worst_lag * 1000:.0f} ms at most)."
+        f" clock (late by {run.card.terms.lag * 1000:.0f} ms at most)."
     )
 
 
@@ -100,13 +100,13 @@ def _table(run: Run) -> Table:
 def as_json(run: Run) -> str:
     """The whole card with every request that the server saw, so that it can be judged again."""
     document = {
-        "agent": run.card.agent,
+        "agent": run.card.terms.agent,
         "seed": run.card.seed,
         "whole": run.card.is_whole,
         "score": {name: {"held": held, "judged": judged} for name, (held, judged) in run.card.score.items()},
         "elapsed": round(run.elapsed, 3),
         "statuses": run.statuses,
-        "servers_worst_lag": run.worst_lag,
+        "servers_worst_lag": run.card.terms.lag,
         "outside": run.card.outside,
         "claims": list(map(asdict, run.card.rows)),
         "visits": list(map(asdict, sorted(run.visits, key=lambda visit: visit.started_at))),
@@ -129,7 +129,7 @@ def as_html(run: Run) -> str:
         f"<div><dt>{name}<dd>{escape(printable(value))}</div>" for name, value in facts(run).items()
     )
     template = Template(resources.files("robotgate.cli").joinpath("card.html").read_text(encoding="utf-8"))
-    agent = escape(printable(run.card.agent))
+    agent = escape(printable(run.card.terms.agent))
     return template.substitute(agent=agent, score=score, facts=listed, rows="\n".join(rows), note=note(run))
 
 
@@ -139,16 +139,15 @@ def as_junit(run: Run) -> str:
     counts = Counter[str]()
     for row in run.card.rows:
         case = ET.Element("testcase", classname=f"robotgate.judge.{row.severity}", name=row.name)
-        is_failure = row.result is Result.BROKEN and row.severity is not Severity.CONVENTION
         if row.result is not Result.HELD:
-            tag = "failure" if is_failure else "skipped"
+            tag = "failure" if run.card.fails(row) else "skipped"
             counts[tag] += 1
             found = ET.SubElement(case, tag, message=f"{row.result}: {row.claim} ({row.source})")
             found.text = printable("\n".join(row.broken)).replace("\\n", "\n")
         cases.append(case)
     suite = ET.Element(
         "testsuite",
-        name=f"robotgate judge: {printable(run.card.agent)}",
+        name=f"robotgate judge: {printable(run.card.terms.agent)}",
         tests=str(len(cases)),
         failures=str(counts["failure"]),
         skipped=str(counts["skipped"]),

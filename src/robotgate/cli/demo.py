@@ -14,7 +14,6 @@ import click
 from robotgate.cli import card, common, output
 from robotgate.cli.judge import conclude, json_option, pages_option, seed_option, shown
 from robotgate.judge.crawl import FLOOR_DELAY, crawlers
-from robotgate.judge.judge import Terms
 from robotgate.judge.run import Order, conduct
 from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening
 from robotgate.judge.sites import OURS, Plan, draw_plan, examples
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 DEFAULT_PORT: Final = 8009
-TERMS: Final = Terms(declared=frozenset({OURS}), delay=FLOOR_DELAY)
-"""What is known of robotgate's own crawler."""
 _STORE_HELP: Final = (
     "The store of the workers: a new file, or a Redis server, where their keys are deleted at the end."
 )
@@ -87,8 +84,15 @@ async def demo(
             await _serve(draw_plan(seed, pages), port)
         return 0
     async with crawlers(workers, store) as commands:
+        order = Order(
+            commands=commands,
+            seed=seed,
+            page_count=pages,
+            declared=frozenset({OURS}),
+            delay=FLOOR_DELAY,
+        )
         with shown() as told:
-            run = await conduct(Order(commands=commands, seed=seed, page_count=pages, terms=TERMS), told)
+            run = await conduct(order, told)
     status = conclude(run, output.Screen(), (json_file, card.as_json))
     shares = Counter(visit.worker for visit in run.visits)
     if len(shares) > 1:

@@ -9,7 +9,6 @@ import click
 from rich.progress import Progress
 
 from robotgate.cli import card, common, output
-from robotgate.judge.judge import Terms
 from robotgate.judge.run import Order, Run, conduct
 from robotgate.judge.servers import JudgeError
 from robotgate.judge.sites import Access
@@ -96,18 +95,18 @@ async def judge(
         seed=seed,
         page_count=pages,
         only=only,
-        agent=agent,
+        agent=agent or "",
         is_direct=direct,
         limit=limit,
         is_quiet=not verbose,
-        terms=Terms(declared=frozenset(declare)),
+        declared=frozenset(declare),
     )
     try:
         with shown() as told:
             run = await conduct(order, told)
     except JudgeError as error:
         raise common.CommandError(error.message) from error
-    if not run.card.is_judged:
+    if not run.card.score:
         raise common.CommandError(
             f"{command[0]} has requested nothing of the sites (exit status {run.statuses[0]}): -v shows what it prints"
         )

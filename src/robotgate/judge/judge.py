@@ -28,8 +28,8 @@ FEW: Final = 3
 class Terms:
     """What is known of a crawler."""
 
-    agent: str = "unknown"
-    """Its product token."""
+    agent: str = ""
+    """Its product token. Until its first request, it may be unknown."""
     declared: frozenset[str] = frozenset()
     """What it says of itself: `OURS` for robotgate's own, ``ai-train``, ``signatures``."""
     delay: float = 0.0
@@ -79,13 +79,11 @@ class Row:
 class Card:
     """How a crawler fared."""
 
-    agent: str
+    terms: Terms
     seed: int
     rows: Sequence[Row]
     outside: Mapping[str, int]
     """Requests for names that are no sites."""
-    is_ours: bool
-    """Whether it is robotgate's own crawler, which keeps the conventions as well."""
 
     @property
     def score(self) -> dict[Severity, tuple[int, int]]:
@@ -94,17 +92,15 @@ class Card:
         held = Counter(row.severity for row in self.rows if row.result is Result.HELD)
         return {severity: (held[severity], judged[severity]) for severity in Severity if judged[severity]}
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether any claim could be judged."""
-        return bool(self.score)
+    def fails(self, row: Row) -> bool:
+        """Whether a claim was broken that binds this crawler. Only robotgate's own has to keep the conventions."""
+        is_binding = row.severity is not Severity.CONVENTION or OURS in self.terms.declared
+        return row.result is Result.BROKEN and is_binding
 
     @property
     def is_whole(self) -> bool:
-        """Whether all held that is more than a convention."""
-        return all(
-            row.result is not Result.BROKEN or row.severity is Severity.CONVENTION for row in self.rows
-        )
+        """Whether all held that binds the crawler."""
+        return not any(map(self.fails, self.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +254,8 @@ def _apart(seen: Seen) -> Breaches:
 
 
 CHECKS: Final[Mapping[str, Callable[[Seen], Breaches]]] = {
-    "apart": _apart,
-    "closed": _closed,
-    "complete": _complete,
-    "delay": _delay,
-    "first": _first,
-    "kept": _kept,
-    "limit": _limit,
-    "name": _name,
-    "once": _once,
-    "pause": _pause,
-    "signed": _signed,
+    check.__name__.removeprefix("_"): check
+    for check in (_apart, _closed, _complete, _delay, _first, _kept, _limit, _name, _once, _pause, _signed)
 }
 """What finds the breaches of a claim, by the name that the table has for it."""
 
@@ -296,9 +283,7 @@ def judge(
             row = _row(seen, began_at, is_met=not own.isdisjoint(tunnels))
             rows.append(replace(row, sites=()) if kind in everywhere else row)
     strangers = {name: count for name, count in outside.items() if name not in names}
-    return Card(
-        agent=terms.agent, seed=plan.seed, rows=rows, outside=strangers, is_ours=OURS in terms.declared
-    )
+    return Card(terms=terms, seed=plan.seed, rows=rows, outside=strangers)
 
 
 def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -35,8 +35,8 @@ _CA_NAMES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A crawl that is to be judged."""
+class Order(Terms):
+    """A crawl that is to be judged. Where no agent is given, it is that of the first request."""
 
     commands: Sequence[Sequence[str]]
     """What is started, all at once."""
@@ -44,15 +44,12 @@ class Order:
     page_count: int = 500
     only: Sequence[str] = ()
     """Parts of the names of the kinds of sites; without them, all."""
-    agent: str | None = None
-    """The crawler's product token; None: that of its first request."""
     is_direct: bool = False
     """Whether the sites are addresses of this machine, for a crawler that uses no proxy."""
     limit: float | None = None
     """Seconds after which the commands are ended; None: never."""
     is_quiet: bool = False
     """Whether what the commands print is dropped. Otherwise it goes to standard error."""
-    terms: Terms = field(default_factory=Terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +59,6 @@ class Run:
     card: Card
     visits: tuple[servers.Visit, ...]
     """What the server logged."""
-    worst_lag: float
-    """Seconds by which the server's clock readings were late at worst."""
     elapsed: float
     """Seconds that the crawl took, the start of the processes included."""
     statuses: Sequence[int | None]
@@ -118,10 +113,10 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
             # The first that failed is the reason.
             raise group.exceptions[0] from None
         elapsed = time.monotonic() - began_at
-    terms = replace(order.terms, agent=server.agent or "unknown", lag=lag[0])
+    terms = replace(order, agent=server.agent or "unknown", lag=lag[0])
     card = judge(plan, visits, terms, server.tunnels)
     statuses = [task.result() for task in running]
-    return Run(card=card, visits=tuple(visits), worst_lag=lag[0], elapsed=elapsed, statuses=statuses)
+    return Run(card=card, visits=tuple(visits), elapsed=elapsed, statuses=statuses)
 
 
 async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str]) -> int | None:
@@ -133,7 +128,7 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
     if places["proxy"]:
         for name in _PROXY_NAMES[:2]:
             names[name] = names[name.upper()] = places["proxy"]
-    ours = OURS in order.terms.declared
+    ours = OURS in order.declared
     stream = asyncio.subprocess.DEVNULL if order.is_quiet else STDERR
     try:
         process = await asyncio.create_subprocess_exec(

@@ -101,7 +101,7 @@ class SiteServer:
 
     Args:
         note: called with each request once its answer is ready.
-        agent: the product token for which the rules are written; None: that of the first request.
+        agent: the product token for which the rules are written; empty: that of the first request.
         start: the root of the start page.
     """
 
@@ -109,14 +109,13 @@ class SiteServer:
         self,
         plan: Plan,
         note: Callable[[web.BaseRequest, Visit], object],
-        agent: str | None = None,
+        agent: str = "",
         start: str = f"http://{START}",
     ) -> None:
         self._note = note
         self.agent = agent
-        self.sites: dict[str, Site] = {
-            site.root: site for site in (*plan.sites, *examples(), _start(plan, start))
-        }
+        sites = (*plan.sites, *examples(), _start(plan, start))
+        self.sites: dict[str, Site] = {site.root: site for site in sites}
         self._pages = {
             # What arrives is the path as the client escaped it.
             root: {URL(root + page.path).raw_path_qs: page for page in site.resources}
@@ -135,14 +134,11 @@ class SiteServer:
         started_at = time.monotonic()
         url, user_agent = request.url, request.headers.get("User-Agent", "")
         self.agent = self.agent or token_of(user_agent)
-        root = str(url.origin())
+        root, path = str(url.origin()), request.rel_url.raw_path_qs
         if root not in self.sites:
             # The examples are the same with https.
             root = root.replace("https:", "http:")
-        name, path = (
-            self.sites[root].name if root in self.sites else url.authority,
-            request.rel_url.raw_path_qs,
-        )
+        name = self.sites[root].name if root in self.sites else url.authority
         page = self._pages.get(root, {}).get(URL(root + path).raw_path_qs)
         answer = MISSING if root in self.sites else NO_SITE
         if page is not None:
@@ -177,7 +173,7 @@ class SiteServer:
         if headers.get("Retry-After") == "{date}":
             # A date has whole seconds.
             headers["Retry-After"] = formatdate(time.time() + answer.pause + 1, usegmt=True)
-        body = answer.content(self.agent or "")
+        body = answer.content(self.agent)
         etag = f'"{zlib.crc32(body):08x}"'
         if "gzip" in request.headers.get("Accept-Encoding", "") and answer.coding:
             body, headers["Content-Encoding"] = answer.coded(body), ", ".join(answer.coding)
@@ -199,18 +195,11 @@ def _start(plan: Plan, root: str) -> Site:
     """The site with the start page, and with a sitemap: both have all URLs of a plan."""
     links = "\n".join(f'<p><a href="{escape(url)}">{escape(url)}</a></p>' for url in plan.urls)
     locations = "\n".join(f"<url><loc>{escape(url)}</loc></url>" for url in plan.urls)
+    page = f"<!doctype html>\n<title>Start</title>\n{links}\n"
+    sitemap = f"{_URLSET}{locations}\n</urlset>\n"
     pages = (
-        Page(
-            "/",
-            Answer(
-                text=f"<!doctype html>\n<title>Start</title>\n{links}\n",
-                headers={"Content-Type": "text/html"},
-            ),
-        ),
-        Page(
-            "/sitemap.xml",
-            Answer(text=f"{_URLSET}{locations}\n</urlset>\n", headers={"Content-Type": "text/xml"}),
-        ),
+        Page("/", Answer(text=page, headers={"Content-Type": "text/html"})),
+        Page("/sitemap.xml", Answer(text=sitemap, headers={"Content-Type": "text/xml"})),
     )
     address = urlsplit(root)
     return Site(address.hostname or START, Kind(name="start"), MISSING, pages, address.port or 80)
