@@ -233,9 +233,9 @@ POLICIES: Final[dict[str, Allowed | None]] = {
     "kept once passed 4 times": lambda passed, _delay, _is_taken: math.inf if passed >= 4 else -1.0,
     "kept for passed / 8 delays": lambda passed, delay, _is_taken: passed / 8 * delay,
     "kept for passed / 32 delays": lambda passed, delay, _is_taken: passed / 32 * delay,
-    "as it is, / 64": lambda passed, delay, _is_taken: passed / MOVES_FOR_DELAY * delay,
-    "/ 64, from 64 on if taken": lambda passed, delay, is_taken: (
-        passed / 64 * delay if passed >= 64 or not is_taken else -1.0
+    "kept for passed / 64 delays": lambda passed, delay, _is_taken: passed / 64 * delay,
+    "as it is, taken ones late": lambda passed, delay, is_taken: (
+        passed / MOVES_FOR_DELAY * delay if passed >= MOVES_FOR_DELAY or not is_taken else -1.0
     ),
 }
 RESPONSES: Final[dict[str, Takes]] = {

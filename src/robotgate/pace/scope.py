@@ -296,7 +296,9 @@ def keep(turn: TurnPlace, scopes: Sequence[Scope], left: Scope, now: float) -> f
     longest = turn.moves * max(left.delay, LEAST_KEPT) / MOVES_FOR_DELAY
     until_at = max(scope.due_at(now) for scope in scopes)
     if until_at == math.inf:
-        # Of a scope that is taken it is not known when it will be free.
+        # Of a scope that is taken it is not known when it will be free: to keep the others for it is mostly in vain.
+        if turn.moves < MOVES_FOR_DELAY:
+            return None
         until_at = now + longest
     if until_at - now > longest:
         return None
