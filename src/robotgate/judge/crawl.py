@@ -1,21 +1,20 @@
 """robotgate's own crawler of the sites, in one or more processes, for ``robotgate demo``.
 
-``python -m robotgate.judge.crawl`` is one of these processes. Its argument is its `Share`, as JSON; the environment has
-the rest. It ends at once when its standard input does, because then its parent has ended.
+``python -m robotgate.judge.crawl WORKER WORKERS [STORE PREFIX]`` is one of these processes: its number from 1, how many
+there are, and what they share. The environment has the rest. It ends at once when its standard input does, because then
+its parent has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import secrets
 import signal
 import sys
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -37,20 +36,6 @@ PATIENCE: Final = 2.0
 """Seconds for which a Redis server may not answer before the crawl begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What one process has to crawl."""
-
-    workers: int = 1
-    """How many processes there are."""
-    worker: int = 1
-    """Which one this is, from 1."""
-    store: str | None = None
-    """What the processes share: the path of a file, or the URL of a server; None: the gate remembers in memory."""
-    prefix: str | None = None
-    """Of the keys in a server; None for a file."""
-
-
 @asynccontextmanager
 async def crawlers(workers: int = 1, store: str | None = None) -> AsyncIterator[Sequence[Sequence[str]]]:
     """The commands of a crawl, with a store in which nothing is known yet, if it needs one. Afterwards it is removed.
@@ -59,49 +44,47 @@ async def crawlers(workers: int = 1, store: str | None = None) -> AsyncIterator[
         OptionError: the store is not one that can be used.
         StoreError: the store does not answer.
     """
+    # No other program uses such keys.
+    prefix = f"robotgate-demo:{secrets.token_hex(8)}:"
     async with AsyncExitStack() as stack:
-        whole = await _shared(Share(workers=workers, store=store), stack)
-        shares = (replace(whole, worker=number) for number in range(1, workers + 1))
-        yield [[sys.executable, "-m", "robotgate.judge.crawl", json.dumps(asdict(share))] for share in shares]
+        if store is not None and "://" in store:
+            await stack.enter_async_context(_keys(store, prefix))
+        elif store is None and workers > 1:
+            folder = TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True)
+            store = str(Path(stack.enter_context(folder)) / "demo.db")
+        shared = [] if store is None else [store, prefix]
+        program = (sys.executable, "-m", "robotgate.judge.crawl")
+        yield [[*program, str(worker), str(workers), *shared] for worker in range(1, workers + 1)]
 
 
-async def _shared(share: Share, stack: AsyncExitStack) -> Share:
-    """The share with a store. What is in it is removed by the stack."""
-    if share.store is None and share.workers > 1:
-        folder = TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True)
-        return replace(share, store=str(Path(stack.enter_context(folder)) / "demo.db"))
-    if share.store is None or "://" not in share.store:
-        return share
+@asynccontextmanager
+async def _keys(url: str, prefix: str) -> AsyncIterator[None]:
+    """Delete the keys with a prefix from a Redis server in the end. One that does not answer is reported first."""
     # Installed only with the extra.
     from robotgate.stores.redis import RedisStore  # noqa: PLC0415
     from robotgate.stores.redis.client import client_of  # noqa: PLC0415
 
-    # No other program uses such keys.
-    prefix = f"robotgate-demo:{secrets.token_hex(8)}:"
-    client = client_of(share.store)
-    stack.push_async_callback(client.aclose)
-
-    async def delete_keys() -> None:
-        async for key in client.scan_iter(match=f"{prefix}*"):
-            await client.delete(key)
-
-    # A server that does not answer is reported before anything starts.
-    async with RedisStore(client, prefix=prefix, patience=PATIENCE):
-        stack.push_async_callback(delete_keys)
-    return replace(share, prefix=prefix)
+    async with aclosing(client_of(url)) as client:
+        async with RedisStore(client, prefix=prefix, patience=PATIENCE):
+            pass
+        try:
+            yield
+        finally:
+            async for key in client.scan_iter(match=f"{prefix}*"):
+                await client.delete(key)
 
 
-async def _work(share: Share, urls: Sequence[str]) -> None:
+async def _work(worker: str, urls: Sequence[str], path: str | None = None, prefix: str = "") -> None:
     """Fetch this worker's share of the URLs, each in a task of its own."""
     from robotgate.signing import Ed25519Signer, SigningKey  # noqa: PLC0415 - installed only with the extra
 
     async with AsyncExitStack() as stack:
-        store: RedisStore | str | None = share.store
-        if share.store is not None and share.prefix is not None:
+        store: RedisStore | str | None = path
+        if path is not None and "://" in path:
             from robotgate.stores.redis import RedisStore  # noqa: PLC0415 - installed only with the extra
 
-            store = await stack.enter_async_context(RedisStore(share.store, prefix=share.prefix))
-        agent, proxy = servers.agent_of(share.worker), os.environ["ROBOTGATE_JUDGE_PROXY"]
+            store = await stack.enter_async_context(RedisStore(path, prefix=prefix))
+        agent, proxy = servers.agent_of(worker), os.environ["ROBOTGATE_JUDGE_PROXY"]
         http = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
         signer = Ed25519Signer(SigningKey(servers.SECRET), agent_url="https://crawler.test")
         gate = RobotGate(
@@ -137,14 +120,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Some sites are broken on purpose: no warnings.
     logging.getLogger("robotgate").setLevel(logging.ERROR)
-    share = Share(**json.loads(sys.argv[1]))
+    worker, workers, *store = sys.argv[1:]
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         urls = Path(os.environ["ROBOTGATE_JUDGE_URLS"]).read_text(encoding="utf-8").splitlines()
         # With N workers, each takes every Nth URL, so that it has some of every larger site.
-        asyncio.run(_work(share, urls[share.worker - 1 :: share.workers]))
+        asyncio.run(_work(worker, urls[int(worker) - 1 :: int(workers)], *store))
     except StoreError as error:
-        sys.exit(f"worker {share.worker}: {error}")
+        sys.exit(f"worker {worker}: {error}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Visit:
     """Seconds for which the answer asked the crawler to stay away."""
 
 
-def agent_of(worker: int) -> str:
+def agent_of(worker: str) -> str:
     """The User-Agent of one of the demonstration's processes, by which the server tells them apart."""
     return f"{CRAWLER}/1.{worker}"
 
