@@ -25,62 +25,47 @@ DAY: Final = timedelta(days=1)
 
 
 class Authority:
-    """Signs certificates. The folder is for its own one, ``ca.pem``, and for those of the sites."""
+    """Signs certificates, all with one key. The folder is for its own one, ``ca.pem``, and for those of the sites."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._site_key = ec.generate_private_key(ec.SECP256R1())
         self.file: Path = folder / "ca.pem"
-        self.file.write_bytes(self._certificate(AUTHORITY, self._key, self._key, is_authority=True))
+        self.file.write_bytes(self._certificate(AUTHORITY))
         self.context: Callable[[str, str | None], ssl.SSLContext] = cache(self._context)
         """The TLS context for a host, with what is wrong with its certificate, if anything."""
 
     def _context(self, host: str, fault: str | None) -> ssl.SSLContext:
-        signer = self._site_key if fault == "unknown" else self._key
-        certificate = self._certificate(
-            "another.test" if fault == "name" else host,
-            self._site_key,
-            signer,
-            is_expired=fault == "expired",
-        )
-        key = self._site_key.private_bytes(
+        name = "another.test" if fault == "name" else host
+        issuer = name if fault == "unknown" else AUTHORITY
+        key = self._key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         file = self._folder / "site.pem"
-        file.write_bytes(key + certificate)
+        file.write_bytes(key + self._certificate(name, issuer, is_expired=fault == "expired"))
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(file)
         return context
 
-    def _certificate(
-        self,
-        name: str,
-        key: ec.EllipticCurvePrivateKey,
-        signer: ec.EllipticCurvePrivateKey,
-        *,
-        is_authority: bool = False,
-        is_expired: bool = False,
-    ) -> bytes:
+    def _certificate(self, name: str, issuer: str = AUTHORITY, *, is_expired: bool = False) -> bytes:
+        public, is_authority = self._key.public_key(), name == AUTHORITY
         now = datetime.now(UTC) - (3 * DAY if is_expired else timedelta())
         may = (not is_authority, *(False,) * 4, is_authority, is_authority, False, False)
         builder = (
             x509.CertificateBuilder()
             .subject_name(_named(name))
-            .issuer_name(_named(AUTHORITY if signer is self._key else name))
-            .public_key(key.public_key())
+            .issuer_name(_named(issuer))
+            .public_key(public)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - DAY)
             .not_valid_after(now + DAY)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .add_extension(x509.KeyUsage(*may), critical=True)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         )
-        return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def _named(name: str) -> x509.Name:
