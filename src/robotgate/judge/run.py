@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
-from robotgate.judge.sites import OURS, Plan, draw_plan
+from robotgate.judge.sites import OURS, Plan, draw_plan, filled
 from robotgate.judge.tls import Authority
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
 
 async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str]) -> int | None:
     """Start a command, wait until it ends or has to, and end all that it has started."""
-    arguments = [_filled(argument, places) for argument in command]
+    arguments = [filled(argument, places) for argument in command]
     names = {name: value for name, value in os.environ.items() if name.casefold() not in _PROXY_NAMES}
     names |= {f"ROBOTGATE_JUDGE_{name.upper()}": value for name, value in places.items()}
     names |= {**dict.fromkeys(_CA_NAMES, places["ca"]), "NODE_USE_ENV_PROXY": "1"}
@@ -167,12 +167,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await process.wait()
-
-
-def _filled(argument: str, places: Mapping[str, str]) -> str:
-    for name, value in places.items():
-        argument = argument.replace(f"{{{name}}}", value)
-    return argument
 
 
 def _free_port() -> int:

@@ -76,6 +76,13 @@ class Bucket:
         return True
 
 
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """A text with values in place of their names in braces."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a server answers at one path."""
@@ -103,7 +110,7 @@ class Answer:
 
     def content(self, agent: str) -> bytes:
         """The body, before its codings, as it is sent to a crawler with this product token."""
-        text = self.text.replace("{agent}", agent).replace("{AGENT}", agent.swapcase())
+        text = filled(self.text, {"agent": agent, "AGENT": agent.swapcase()})
         text = _FILL.sub(lambda found: (_COMMENT * int(found[1]))[: int(found[1]) - 1] + "\n", text)
         body = text.encode(self.charset)
         return body if self.size is None else (body * (self.size // len(body) + 1))[: self.size]
@@ -310,12 +317,12 @@ def _drawn(
         pages = tuple(_pages(kind, rng, max(MIN_PAGES, round(share * kind.weight)), numbers))
         port = kind.port or _DEFAULT_PORTS[kind.scheme]
         sites.append(Site(kind.under + host, kind, kind.robots, pages, ports.get(port, port)))
-    roots = {f"{{{number}}}": site.root for number, site in enumerate(sites)}
+    values = {"long": _LONG, **{str(number): site.root for number, site in enumerate(sites)}}
     return tuple(
         replace(
             site,
-            robots=_placed(site.robots, roots),
-            pages=tuple(replace(page, answer=_placed(page.answer, roots)) for page in site.pages),
+            robots=_placed(site.robots, values),
+            pages=tuple(replace(page, answer=_placed(page.answer, values)) for page in site.pages),
         )
         for site in sites
     )
@@ -338,13 +345,7 @@ def _pages(kind: Kind, rng: random.Random, wanted: int, numbers: Iterator[int]) 
         yield replace(page, answer=answer)
 
 
-def _placed(answer: Answer, roots: Mapping[str, str]) -> Answer:
+def _placed(answer: Answer, values: Mapping[str, str]) -> Answer:
     """An answer with the roots of its group."""
-
-    def placed(text: str) -> str:
-        for name, root in roots.items():
-            text = text.replace(name, root)
-        return text
-
-    text = placed(answer.text).replace("{long}", _LONG)
-    return replace(answer, text=text, headers={name: placed(value) for name, value in answer.headers.items()})
+    headers = {name: filled(value, values) for name, value in answer.headers.items()}
+    return replace(answer, text=filled(answer.text, values), headers=headers)
