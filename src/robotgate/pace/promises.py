@@ -16,6 +16,7 @@ benchmarks/promises_model.py compares this with other rules. Pure functions of w
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Protocol
 
 from robotgate.pace.state import CLOCK_GRAIN
@@ -88,17 +89,26 @@ def is_due(promiser: Promiser, due_at: float, now: float, *, period: float, max_
         period: as of `period`.
         max_wait: seconds that a task for which a promise is due may wait.
     """
-    late_at = now - max(LATEST, LATEST_TURNS * period)
-    promiser.promised_from_at = max(promiser.promised_from_at, late_at, due_at - max_wait)
-    return has_promised(promiser) and promiser.promised_from_at - now <= EARLY
+    if not has_promised(promiser):
+        return False
+    lapsed_at = max(now - max(LATEST, LATEST_TURNS * period), due_at - max_wait)
+    # By whole steps: the others are due when their tasks were told.
+    lapsed = max((lapsed_at - promiser.promised_from_at) // promiser.promised_step, 0.0)
+    _drop(promiser, math.inf if promiser.promised_until_at < lapsed_at else lapsed)
+    return has_promised(promiser) and max(promiser.promised_from_at, lapsed_at) - now <= EARLY
 
 
 def redeem(promiser: Promiser) -> None:
     """The oldest promise is kept."""
+    _drop(promiser, 1)
+
+
+def _drop(promiser: Promiser, count: float) -> None:
+    """So many promises, the oldest ones, are kept or have lapsed."""
     # After the last one, the first of the next may be due sooner than a step later, and another process may promise it:
     # of two instants of a state the later one counts.
     none_at = promiser.promised_until_at + 2 * CLOCK_GRAIN
-    promiser.promised_from_at = min(promiser.promised_from_at + promiser.promised_step, none_at)
+    promiser.promised_from_at = min(promiser.promised_from_at + count * promiser.promised_step, none_at)
 
 
 def is_free(promiser: Promiser, at: float, *, period: float) -> bool:

@@ -229,6 +229,17 @@ async def test_two_processes_do_not_promise_the_same_place() -> None:
         assert await told(one) == pytest.approx(3.02)
 
 
+async def test_those_that_come_late_leave_the_promises_of_others_where_they_are() -> None:
+    """Whose place is not promised again, as long as its task would have to wait no longer than it may."""
+    async with gate_that_knows(SITE, delay=5.0) as gate:
+        assert await told(gate) is None
+        assert [await told(gate) for _ in range(3)] == pytest.approx([5.0, 10.1, 15.2])
+        for at in (7.15, 12.15):
+            await sleep_until(at)
+            assert await told(gate) is None
+        assert await told(gate) == pytest.approx(20.3)
+
+
 async def test_task_that_comes_in_time_waits_for_the_turn_of_another_process() -> None:
     """And then for its host: for as long as it may in all."""
     store = MemoryStore()
