@@ -283,3 +283,13 @@ def test_names_that_are_no_sites_are_listed() -> None:
     """A crawler that asks for the rest of the world is answered 502, and it is told."""
     log = [Visit("elsewhere.example", "/", 1000.0, 1000.1, 502)]
     assert _judged(log).outside["elsewhere.example"] == 1
+
+
+def test_names_of_an_address_share_its_pace() -> None:
+    """A crawler that paces each name alone is too fast for the address."""
+    plan = draw_plan(1, 20, ["names of an address"], {80: 8000, 8080: 8001})
+    pages = [(site, page.path) for site in plan.sites for page in site.pages]
+    assert {site.root for site, _ in pages} == {"http://localhost:8001", "http://127.0.0.1:8001"}
+    for seconds, result in ((0.5, Result.HELD), (0.25, Result.BROKEN)):
+        log = [_visit(site, path, 1000.0 + seconds * number) for number, (site, path) in enumerate(pages)]
+        assert judge(plan, log, Terms(agent=AGENT)).rows[0].result is result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -111,7 +111,7 @@ class Seen:
     sites: Sequence[Site]
     visits: Sequence[Visit]
     terms: Terms
-    known: Mapping[tuple[str, str], Page] = field(default_factory=dict)
+    known: Mapping[tuple[str, str], Page]
     """All resources, by the site's name and the path."""
 
     def access(self, visit: Visit) -> Access | None:
@@ -176,6 +176,13 @@ def _limit(seen: Seen) -> Breaches:
     told = [visit for visit in seen.pages if visit.status == 429]
     if len(told) > FEW and 2 * len(told) > len(seen.pages):
         yield told[-1], f"was the last of {len(told)} requests that were told 429, of {len(seen.pages)}"
+
+
+def _rate(seen: Seen) -> Breaches:
+    pages, delay = seen.pages, seen.kind.crawl_delay
+    took = pages[-1].started_at - pages[0].started_at if pages else 0.0
+    if took + seen.terms.lag < EARLY * delay * (len(pages) - 1):
+        yield pages[-1], f"was the last of {len(pages)} requests within {took:.2f} s, not one in {delay:g} s"
 
 
 def _signed(seen: Seen) -> Breaches:
@@ -255,7 +262,10 @@ def _apart(seen: Seen) -> Breaches:
 
 CHECKS: Final[Mapping[str, Callable[[Seen], Breaches]]] = {
     check.__name__.removeprefix("_"): check
-    for check in (_apart, _closed, _complete, _delay, _first, _kept, _limit, _name, _once, _pause, _signed)
+    for check in (
+        *(_apart, _closed, _complete, _delay, _first, _kept),
+        *(_limit, _name, _once, _pause, _rate, _signed),
+    )
 }
 """What finds the breaches of a claim, by the name that the table has for it."""
 
@@ -304,7 +314,7 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
     # A site with open pages of which none was requested proves nothing.
     has_open = any(page.access is Access.OPEN for site in seen.sites for page in site.pages)
     proof: Sequence[Visit] = pages if has_open else seen.visits
-    if kind.breaks in {"delay", "limit"}:
+    if kind.breaks in {"delay", "limit", "rate"}:
         proof = pages[1:]
     elif kind.breaks == "pause":
         proof = [visit for visit in pages if visit.pause]

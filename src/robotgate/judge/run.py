@@ -92,7 +92,8 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
         authority = Authority(folder)
         if ports is not None:
-            hosts += sorted({site.host for site in plan.sites})
+            # Another name of an address needs no listener of its own.
+            hosts = sorted({*hosts, *(site.host for site in plan.sites)} - {"localhost"})
         listeners = [
             await stack.enter_async_context(servers.listening(server, port, authority, hosts))
             for port in (ports.values() if ports else [0])

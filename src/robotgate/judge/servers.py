@@ -146,13 +146,8 @@ class SiteServer:
             answer = self._answer_of(self.sites[root], page, request, started_at)
         await asyncio.sleep(answer.delay)
         response = self._response(request, answer)
-        self._note(
-            request,
-            Visit(
-                *(name, path, started_at, time.monotonic(), response.status),
-                *(worker_of(user_agent), user_agent, answer.pause),
-            ),
-        )
+        served = (name, path, started_at, time.monotonic(), response.status)
+        self._note(request, Visit(*served, worker_of(user_agent), user_agent, answer.pause))
         return response
 
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:

@@ -170,6 +170,8 @@ class Kind:
     """None: the default of the scheme."""
     host: str | None = None
     """None: any name."""
+    is_direct: bool = False
+    """Whether it has addresses of this machine, for a crawler that uses no proxy."""
     same_host: bool = False
     """Whether its host is that of the one before it in its group."""
     under: str = ""
@@ -184,10 +186,10 @@ class Kind:
         """Those that are drawn together, itself first."""
         return (self, *self.other)
 
-    @property
-    def needs_names(self) -> bool:
-        """Whether it cannot be had at an address and a port of this machine."""
-        return any(kind.scheme == "https" or kind.under or kind.host for kind in self.group)
+    def is_had(self, *, directly: bool) -> bool:
+        """Whether it can be had at an address and a port of this machine, or else behind a proxy."""
+        needs_proxy = any(kind.scheme == "https" or kind.under or kind.host for kind in self.group)
+        return self.is_direct or not needs_proxy if directly else not self.is_direct
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,7 @@ def draw_plan(
     kinds = [
         kind
         for kind in table("kind")
-        if (ports is None or not kind.needs_names)
+        if kind.is_had(directly=ports is not None)
         and (not only or any(part.casefold() in kind.name.casefold() for part in only))
     ]
     total = sum(kind.weight for each in kinds for kind in each.group) or 1.0
