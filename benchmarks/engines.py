@@ -123,7 +123,7 @@ ENGINES: Final = {
     ),
     "Kafka": Engine("python crawl.py", "await send([url for url, _ in tasks]); break", has_queues=False),
     "Ray": Engine("python crawl.py", victim="ray::Crawler"),
-    "Ray Data": Engine("python crawl.py urls.txt", victim="ray::"),
+    "Ray Data": Engine("python crawl.py urls.txt", victim="ray::MapBatches(crawl)"),
     "Dask": Engine("python crawl.py", victim="spawn_main"),
     "Spark": Engine("spark-submit --master local[4,4] crawl.py urls.txt", victim="pyspark.daemon"),
 }
