@@ -84,7 +84,7 @@ async def _work(worker: str, urls: Sequence[str], path: str | None = None, prefi
             from robotgate.stores.redis import RedisStore  # noqa: PLC0415 - installed only with the extra
 
             store = await stack.enter_async_context(RedisStore(path, prefix=prefix))
-        agent, proxy = servers.agent_of(worker), os.environ["ROBOTGATE_JUDGE_PROXY"]
+        agent, proxy = servers.CRAWLER + worker, os.environ["ROBOTGATE_JUDGE_PROXY"]
         http = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
         signer = Ed25519Signer(SigningKey(servers.SECRET), agent_url="https://crawler.test")
         gate = RobotGate(

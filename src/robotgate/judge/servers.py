@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
-CRAWLER: Final = "RobotgateDemo"
-"""The product token of the demonstration's crawler."""
+CRAWLER: Final = "RobotgateDemo/1."
+"""The User-Agent of the demonstration's crawler, without the number of the process."""
 SECRET: Final = bytes(32)
 """The private key of that crawler. It is public, so it proves nothing outside the demonstration."""
 START: Final = "start.test"
@@ -44,7 +44,7 @@ ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");create
 MISSING: Final = Answer(status=404, text="no such page\n")
 TOO_FAST: Final = Answer(status=429)
 NO_SITE: Final = Answer(status=502, text="no such site\n")
-_AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
+_WORKER: Final = re.compile(rf"{re.escape(CRAWLER)}(\d+)")
 _SIGNED: Final = re.compile(
     r'sig1=(\("@authority" "signature-agent"\);created=\d+;keyid="([\w-]+)";alg="ed25519";expires=(\d+);.*)'
 )
@@ -76,17 +76,6 @@ class Visit:
     """The User-Agent."""
     pause: float = 0.0
     """Seconds for which the answer asked the crawler to stay away."""
-
-
-def agent_of(worker: str) -> str:
-    """The User-Agent of one of the demonstration's processes, by which the server tells them apart."""
-    return f"{CRAWLER}/1.{worker}"
-
-
-def worker_of(user_agent: str) -> int:
-    """Which of these processes has this User-Agent; 0 for another program."""
-    found = _AGENT.match(user_agent)
-    return int(found[1]) if found else 0
 
 
 def token_of(user_agent: str) -> str:
@@ -147,7 +136,8 @@ class SiteServer:
         await asyncio.sleep(answer.delay)
         response = self._response(request, answer)
         served = (name, path, started_at, time.monotonic(), response.status)
-        self._note(request, Visit(*served, worker_of(user_agent), user_agent, answer.pause))
+        worker = _WORKER.match(user_agent)
+        self._note(request, Visit(*served, int(worker[1]) if worker else 0, user_agent, answer.pause))
         return response
 
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
