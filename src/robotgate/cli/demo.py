@@ -85,11 +85,7 @@ async def demo(
         return 0
     async with crawlers(workers, store) as commands:
         order = Order(
-            commands=commands,
-            seed=seed,
-            page_count=pages,
-            declared=frozenset({OURS}),
-            delay=FLOOR_DELAY,
+            commands=commands, seed=seed, page_count=pages, declared=frozenset({OURS}), delay=FLOOR_DELAY
         )
         with shown() as told:
             run = await conduct(order, told)

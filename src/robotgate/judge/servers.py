@@ -7,6 +7,7 @@ no proxy find some of the sites at addresses of their own.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 import time
 import zlib
@@ -161,7 +162,9 @@ class SiteServer:
         body = answer.content(self.agent)
         etag = f'"{zlib.crc32(body):08x}"'
         if "gzip" in request.headers.get("Accept-Encoding", "") and answer.coding:
-            body, headers["Content-Encoding"] = answer.coded(body), ", ".join(answer.coding)
+            headers["Content-Encoding"] = ", ".join(answer.coding)
+            for _ in answer.coding:
+                body = gzip.compress(body)
         if answer.is_silent and request.transport is not None:
             request.transport.close()
         if answer.is_cut:

@@ -6,7 +6,6 @@ robots.txt or matches a path, so the judge can compare a crawler with it.
 
 from __future__ import annotations
 
-import gzip
 import random
 import re
 import tomllib
@@ -114,12 +113,6 @@ class Answer:
         text = _FILL.sub(lambda found: (_COMMENT * int(found[1]))[: int(found[1]) - 1] + "\n", text)
         body = text.encode(self.charset)
         return body if self.size is None else (body * (self.size // len(body) + 1))[: self.size]
-
-    def coded(self, body: bytes) -> bytes:
-        """A body with the codings."""
-        for _ in self.coding:
-            body = gzip.compress(body)
-        return body
 
 
 @dataclass(frozen=True, slots=True)
