@@ -103,7 +103,7 @@ class SiteServer:
         start: str = f"http://{START}",
     ) -> None:
         self._note = note
-        self.agent = agent
+        self.agent: str = agent
         sites = (*plan.sites, *examples(), _start(plan, start))
         self.sites: dict[str, Site] = {site.root: site for site in sites}
         self._pages = {
