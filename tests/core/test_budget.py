@@ -74,6 +74,10 @@ def test_of_two_accounts_the_later_period_counts() -> None:
     assert merged(USED, renewed) == merged(renewed, USED) == renewed
     since = replace(USED, last_visit_at=130.0, budget_pages=3)
     assert merged(USED, since) == merged(since, USED) == replace(USED, last_visit_at=130.0)
+    # Through the clock of a server, the same instant is some milliseconds later or earlier each time.
+    for seconds in (-0.03, 0.03):
+        stale = moved(replace(USED, last_visit_at=90.0, budget_pages=3), seconds)
+        assert merged(USED, stale).budget_pages == merged(stale, USED).budget_pages == 5
     bare = HostState(last_visit_at=130.0)
     assert merged(USED, bare) == merged(bare, USED) == replace(USED, last_visit_at=130.0)
 

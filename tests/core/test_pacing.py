@@ -18,7 +18,7 @@ from robotgate.clock import parse_http_date
 from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.signals import MAX_PAUSE, parse_retry_after, retry_after_of
 from robotgate.pace.spacing import opens_at
-from robotgate.pace.state import FORGIVEN_AFTER, UNKNOWN, HostState, is_served, merged, visited
+from robotgate.pace.state import FORGIVEN_AFTER, UNKNOWN, HostState, is_served, merged, moved, visited
 from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 
@@ -251,6 +251,10 @@ def test_starts_that_were_counted_last_count() -> None:
     late = replace(before, last_visit_at=NOW + 5)
     after = HostState(last_visit_at=NOW + 1, visits=4, starts=((NOW - 9, 2), (NOW, 1), (NOW + 1, 1)))
     assert merged(late, after).starts == merged(after, late).starts == after.starts
+    # Through the clock of a server, the last start of those that are known to fewer may seem to be the later one.
+    burst = replace(before, visits=5, starts=((NOW - 9, 2), (NOW + 0.01, 3)))
+    stale = moved(before, 0.03)
+    assert merged(stale, burst).starts == merged(burst, stale).starts == burst.starts
     crashed = merged(before, visited(NOW + 0.5))
     assert crashed.starts == (*before.starts, (NOW + 0.5, UNKNOWN))
     assert merged(visited(NOW + 0.5), crashed) == crashed

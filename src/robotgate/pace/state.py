@@ -25,6 +25,8 @@ CLOCK_GRAIN: Final = 1e-6
 """Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
 SAME_START: Final = 1e-5
 """Seconds; the same for an instant that went through the clocks of several processes."""
+CLOCKS_APART: Final = 0.1
+"""Seconds; the same where the clock of a server is among them, for a busy machine reads that some milliseconds late."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
 MISSING_STATUSES: Final = frozenset({404, 410})
@@ -140,25 +142,46 @@ def merged(one: HostState, other: HostState) -> HostState:
     if one_at != other_at:
         last, before = (one, other) if one_at > other_at else (other, one)
         values |= {name: getattr(last, name) or getattr(before, name) for name in _LEARNED}
-    periods = sorted((one, other), key=_period)
-    if _period(periods[1]) - _period(periods[0]) > SAME_START:
-        # What was used in the later period of a budget; of one period, the larger counts.
-        values |= zip(_SPENT, _spent_of(periods[1]), strict=True)
+    before, last = sorted((one, other), key=_period)
+    if _is_next_period(last, before):
+        # What was used in it; of one period, the larger counts.
+        values |= zip(_SPENT, _spent_of(last), strict=True)
     if one.starts and other.starts:
-        return _make(**values | {"starts": merged_starts(one.starts, other.starts)})
+        fewer, more = sorted((one, other), key=_known_starts)
+        return _make(**values | {"starts": merged_starts(fewer.starts, more.starts, CLOCKS_APART)})
     return _make(**values)
+
+
+def _known_starts(state: HostState) -> tuple[int, float, int]:
+    return state.visits, *_last_start(state.starts)
 
 
 def _period(state: HostState) -> float:
     return -math.inf if state.budget_began_at is None else state.budget_began_at
 
 
-def merged_starts(one: Starts, other: Starts) -> Starts:
+def _is_next_period(last: HostState, before: HostState) -> bool:
+    """Whether the budget's period of one state is another than that of the other, which began before it.
+
+    A period begins when the one before it is over. So half of one tells them apart, whatever the clocks of processes
+    and servers make of the same instant.
+    """
+    if before.budget_began_at is None:
+        return last.budget_began_at is not None
+    length = before.budget_ends_at - before.budget_began_at
+    return _period(last) - before.budget_began_at > length / 2
+
+
+def merged_starts(one: Starts, other: Starts, apart: float = 0.0) -> Starts:
     """The starts of the account whose last start came later, and what is unknown of the time since.
 
     One process at a time paces a host. It begins with all that was known, so the last one knows all.
+
+    Args:
+        apart: seconds; the other account counts where its last start is earlier by less.
     """
-    last, before = sorted((one, other), key=_last_start, reverse=True)
+    (one_at, one_count), other_last = _last_start(one), _last_start(other)
+    last, before = (one, other) if (one_at - apart, one_count) > other_last else (other, one)
     until_at = last[-1][0] if last else -math.inf
     unknown = (pair for pair in before if pair[1] == UNKNOWN and pair[0] - until_at > SAME_START)
     return (*last, *unknown)
