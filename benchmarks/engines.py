@@ -238,6 +238,7 @@ class Round:
             process.wait(20)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def begin(self, urls: Sequence[str]) -> None:
         """Start all workers, and give them the URLs."""
