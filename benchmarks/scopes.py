@@ -136,7 +136,7 @@ def measure(effort: Effort) -> Findings:
     """A gate with scopes at many hosts, and what scopes take."""
     findings = Findings()
     many = effort.pick(Shape(20, 2, 2, 0.1, 0.02, 1), Shape(1000, 10, 5, 1.0, 0.5, 1))
-    fast = effort.pick(Shape(4, 2, 2, 0.02, 0.02, 1), Shape(50, 10, 60, 0.02, 0.02, 9))
+    fast = effort.pick(Shape(4, 2, 2, 0.02, 0.02, 1), Shape(50, 10, 60, 0.02, 0.02, 7))
 
     def work(name: str, shape: Shape, site: Site) -> dict[str, float]:
         cpu = alone(cost, name, shape, site.port).cpu

@@ -113,8 +113,8 @@ def cost(name: str, shape: Shape, site: Site) -> dict[str, float]:
 def measure(effort: Effort) -> Findings:
     """Few hosts with many pages, many with few, and pages whose links are read."""
     findings = Findings()
-    warm = effort.pick(Shape(100, 2, 1), Shape(100, 50, 9))
-    cold = effort.pick(Shape(100, 1, 1), Shape(500, 5, 9))
+    warm = effort.pick(Shape(100, 2, 1), Shape(100, 50, 5))
+    cold = effort.pick(Shape(100, 1, 1), Shape(500, 5, 5))
     with authority() as certificate:
         with serving(certificate=certificate) as site:
             for shape, at_most in ((warm, 0.10), (cold, 0.15)):
