@@ -25,7 +25,6 @@ from benchmarks import _clients as ours
 from benchmarks._bench import alone, interleaved
 from benchmarks._report import Column, Effort, Findings, ratio
 from benchmarks._site import page_urls, serving
-from robotgate import RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,10 +80,7 @@ def authority() -> Iterator[Path]:
 
 async def by_reading(urls: Sequence[str], _: float, tasks: int) -> None:
     """`gate.fetch`, and the links of each page."""
-    async with (
-        ours.open_session() as session,
-        RobotGate(ours.AGENT, contact=ours.CONTACT, session=session, delay=0) as gate,
-    ):
+    async with ours.open_gate() as gate:
 
         async def fetch(url: str) -> None:
             response = await gate.fetch(url)
