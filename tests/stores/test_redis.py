@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from redis.asyncio import Redis
+from tests.redis_proxy import Proxy
 from tests.stores.redis_parts import (
     DAY,
     KEY,
@@ -25,6 +29,7 @@ from tests.stores.redis_parts import (
 from robotgate import OptionError, Origin, StoreError
 from robotgate.stores import HostState
 from robotgate.stores.redis import RedisStore
+from robotgate.stores.redis.link import CLOCK_STEP, HALF, ServerClock
 from robotgate.stores.redis.messages import Keys
 from robotgate.stores.redis.store import useful_for
 
@@ -164,6 +169,43 @@ async def test_clocks_that_differ(server: RedisServer, skew: float) -> None:
     assert loaded.blocked_until_at == pytest.approx(state.blocked_until_at + skew, abs=1)
     assert loaded_record is not None
     assert loaded_record.fresh_until_at == pytest.approx(record.fresh_until_at + skew, abs=1)
+
+
+async def test_instants_do_not_drift_where_calls_have_become_slow(server: RedisServer) -> None:
+    """A host that goes from process to process is not due later each time by what the calls take; nor earlier."""
+    prefix, due_at = fresh_prefix(), NOW() + 100
+    async with (
+        Proxy(server.port) as proxy,
+        RedisStore(proxy.url, prefix=prefix) as one,
+        RedisStore(proxy.url, prefix=prefix) as other,
+    ):
+        state: HostState | None = HostState(last_visit_at=NOW(), next_allowed_at=due_at, visits=1)
+        for proxy.delay in (0.0, *[0.05] * 10):
+            assert state is not None
+            await one.save_hosts({KEY: state})
+            state = await other.load_host(KEY)
+    assert state is not None
+    assert due_at <= state.next_allowed_at < due_at + 0.25
+
+
+@given(st.data())
+def test_instants_by_a_servers_clock(data: st.DataObject) -> None:
+    """They are right to what the fastest call of late has taken, and never too early, whatever the clock is set to."""
+    clock, at, ahead = ServerClock(), 1e6, data.draw(st.floats(-1e9, 1e9))
+    assert clock.server_time(at) == math.inf
+    slack, calls = CLOCK_STEP + 1e-6, list[tuple[float, float, float]]()
+    for is_set in data.draw(st.lists(st.booleans(), min_size=1, max_size=20)):
+        there, back, pause = (data.draw(st.floats(0, 0.4)) for _ in range(3))
+        if is_set:
+            ahead += data.draw(st.sampled_from([-1e6, -10, 10, 1e6]))
+            calls.clear()
+        clock.learn(at, at + there + ahead, at + there + back)
+        at += there + back
+        calls.append((at, there, back))
+        late = [call for call in calls if at - call[0] <= HALF]
+        assert -slack <= clock.server_time(at) - (at + ahead) <= min(there for _, there, _ in late) + slack
+        assert -slack <= clock.our_time(at + ahead) - at <= min(back for _, _, back in late) + slack
+        at += pause
 
 
 # Records.

@@ -71,7 +71,7 @@ class Medium:
     def _say(self, message: bytes, now: float) -> bytes:
         seconds = math.floor(now)
         self._client.set("test:now", json.dumps([seconds, round((now - seconds) * 1e6)]))
-        (reply,) = self._script(keys=[self._prefix], args=[SETTINGS, message])
+        _, reply = self._script(keys=[self._prefix], args=[SETTINGS, "", message])
         assert isinstance(reply, bytes)
         return reply
 

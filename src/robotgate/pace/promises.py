@@ -31,7 +31,7 @@ SPREAD: Final = 1.02
 """Times the time that a turn takes, promises lie apart: so the host catches up when some turns take longer."""
 SAME: Final = 0.05
 """The share by which that time may change before promises lie farther apart, or less far."""
-EARLY: Final = 0.05
+EARLY: Final = 0.1
 """Seconds by which a task may come before its promise: clocks and engines round."""
 LATEST: Final = 10.0
 """Seconds after which a promise that nobody has redeemed lapses; or a few turns, where these take longer."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha1
 from importlib.resources import files
 from random import uniform
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from redis.asyncio import RedisCluster
@@ -27,6 +29,67 @@ FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
 """Calls in one command: the server does nothing else while it runs a script."""
+HALF: Final = 5.0
+"""Seconds: what replies have told of the server's clock counts for one to two times as long. Clocks that are slewed
+against each other, by 0.5 ms a second at most, are then 5 ms apart at worst."""
+CLOCK_STEP: Final = 1e-6
+"""Seconds; the server tells the time in full steps."""
+
+
+class ServerClock:
+    """How far a server's clock is ahead of ours, within bounds that each reply may narrow.
+
+    The server has read its clock after a call was sent, and before its reply came. Of the calls of some seconds, the
+    fastest on its way there sets one bound, and the fastest on its way back the other. So an instant that passes
+    through the server becomes later by what these two took, and not by what its own call takes on a busy machine or
+    network. It never becomes earlier. A clock that was set contradicts the bounds, which then begin anew.
+    """
+
+    __slots__ = ("_bounds", "_earlier", "_since")
+
+    def __init__(self) -> None:
+        self._bounds = self._earlier = (-math.inf, math.inf)
+        self._since = -math.inf
+
+    def learn(self, sent_at: float, read_at: float, came_at: float) -> None:
+        """Take in a reply.
+
+        Args:
+            sent_at: before the call was sent, by our clock; `came_at`: when its reply had come.
+            read_at: what the server's clock has read.
+        """
+        least, most = read_at - came_at, read_at + CLOCK_STEP - sent_at
+        if came_at - self._since > HALF:
+            self._since, self._earlier, self._bounds = came_at, self._bounds, (-math.inf, math.inf)
+        known_least, known_most = self._ahead()
+        if least > known_most or most < known_least:
+            self._bounds = self._earlier = (least, most)
+        else:
+            self._bounds = max(least, self._bounds[0]), min(most, self._bounds[1])
+
+    def server_time(self, at: float) -> float:
+        """Return what the server's clock reads at one of our instants, or later; `math.inf` if nothing is known."""
+        return at + self._ahead()[1]
+
+    def our_time(self, read_at: float) -> float:
+        """Return our instant, or a later one, at which the server's clock has read that."""
+        return read_at - self._ahead()[0]
+
+    def _ahead(self) -> tuple[float, float]:
+        return max(self._bounds[0], self._earlier[0]), min(self._bounds[1], self._earlier[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the script has returned."""
+
+    data: bytes
+    read_at: float
+    """When the server has read its clock for it, or later: by `time.monotonic`."""
+
+    def age(self) -> float:
+        """Return for how many seconds it has been on its way, at most."""
+        return monotonic() - self.read_at
 
 
 SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
@@ -40,7 +103,7 @@ POLICY: Final = b'["policy"]'
 @dataclass(slots=True, eq=False)
 class _Call:
     encode: Callable[[], bytes]
-    reply: asyncio.Future[bytes]
+    reply: asyncio.Future[Answer]
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +146,13 @@ class Link:
         self._sha = sha1(self.script, usedforsecurity=False).hexdigest()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places: dict[int, _Place] = {}
+        self._clocks: dict[int, ServerClock] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
         """Each is called with the error when a place is lost, and with None when none is lost any more."""
         self._is_closed = False
 
-    async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
+    async def call(self, tag: int, encode: Callable[[], bytes]) -> Answer:
         """Call the script for the keys of a tag.
 
         Args:
@@ -190,7 +254,7 @@ class Link:
             for call in calls:
                 await self._carry(tag, [call])
 
-    async def _try(self, tag: int, arguments: Sequence[bytes]) -> list[bytes] | Fault:
+    async def _try(self, tag: int, arguments: Sequence[bytes]) -> list[Answer] | Fault:
         try:
             async with asyncio.timeout(TIMEOUT):
                 return await self._run(tag, arguments)
@@ -202,9 +266,13 @@ class Link:
                 await self._disconnect()
             return found
 
-    async def _run(self, tag: int, arguments: Sequence[bytes]) -> list[bytes]:
+    async def _run(self, tag: int, arguments: Sequence[bytes]) -> list[Answer]:
+        clock, sent_at = self._clocks.setdefault(tag, ServerClock()), monotonic()
+        known_at = clock.server_time(sent_at)
+        encoded_at = f"{known_at:.6f}" if known_at < math.inf else ""
         # One key, which also tells a cluster's client the node.
-        rest: tuple[int | bytes, ...] = (1, self._keys.of_tag(tag), self._settings, *arguments)
+        key = self._keys.of_tag(tag)
+        rest: tuple[int | str | bytes, ...] = (1, key, self._settings, encoded_at, *arguments)
         execute = self._client.execute_command
         with client_errors():
             try:
@@ -212,7 +280,10 @@ class Link:
                 replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
             except NoScriptError:
                 replies = await execute("EVAL", self.script, *rest, NEVER_DECODE=True)
-        return replies
+        came_at, read_at = monotonic(), float(replies[0])
+        clock.learn(sent_at, read_at, came_at)
+        read_at = min(clock.our_time(read_at), came_at)
+        return [Answer(data, read_at) for data in replies[1:]]
 
     async def _disconnect(self) -> None:
         """Close idle connections: a server that became a replica keeps them open."""

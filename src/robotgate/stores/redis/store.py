@@ -24,7 +24,7 @@ from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, SessionSide
 from robotgate.stores.redis import messages
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import client_errors, explained
-from robotgate.stores.redis.link import POLICY, PROBE, Link
+from robotgate.stores.redis.link import POLICY, PROBE, Answer, Link
 from robotgate.stores.session import BaseSession, NewsQueue, uptime
 from robotgate.urls import Origin
 
@@ -137,7 +137,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
         """
-        reply = await self._call("load_record", origin.text)
+        reply = (await self._call("load_record", origin.text)).data
         if not reply:
             return None
         try:
@@ -167,8 +167,9 @@ class RedisStore(OwnStore):
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return the state of a host."""
-        found: messages.ItemValues | Literal[False] = json.loads(await self._call("load", pace_key))
-        return messages.read_item(found, now=self._now()).state if found else None
+        answer = await self._call("load", pace_key)
+        found: messages.ItemValues | Literal[False] = json.loads(answer.data)
+        return messages.read_item(found, now=self._now() - answer.age()).state if found else None
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of hosts. Of a host that another session may hold, instants only move later."""
@@ -215,11 +216,11 @@ class RedisStore(OwnStore):
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        return await self._call("forget_record", origin.text) == b"true"
+        return (await self._call("forget_record", origin.text)).data == b"true"
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
-        return await self._call("forget", pace_key) == b"true"
+        return (await self._call("forget", pace_key)).data == b"true"
 
     async def prune(self, *, now: float) -> Pruned:
         """Remove nothing: each key expires by itself."""
@@ -242,7 +243,7 @@ class RedisStore(OwnStore):
         """Log a warning, once, if the server evicts keys when its memory is full."""
         if self._knows_policy:
             return
-        policy = (await self._link.call(0, lambda: POLICY)).decode()
+        policy = (await self._link.call(0, lambda: POLICY)).data.decode()
         self._knows_policy = True
         if policy not in {"noeviction", ""}:
             logger.warning(
@@ -251,7 +252,7 @@ class RedisStore(OwnStore):
                 *(self._link.server, policy, self._expiry),
             )
 
-    async def _call(self, operation: str, name: str) -> bytes:
+    async def _call(self, operation: str, name: str) -> Answer:
         message = encoded([operation, messages.spelled(name)])
         return await self._link.call(self._keys.tag_of(name), lambda: message)
 
@@ -291,8 +292,8 @@ class TagSession(BaseSession):
         Raises:
             StoreError: there is none.
         """
-        data = await self._link.call(self._tag, self._request)
-        reply, paces = messages.read_reply(data, now=self._now())
+        answer = await self._link.call(self._tag, self._request)
+        reply, paces = messages.read_reply(answer.data, now=self._now() - answer.age())
         for key, pace in zip(self._asked, paces, strict=False):
             if key in self.waiting:
                 self.waiting[key].pace = pace

@@ -1,7 +1,7 @@
 -- Grants, states of hosts, operator blocks, and records. `robotgate.stores.grants.Grants` is the model of grants.
 --
--- The only key is the prefix of a hash tag's keys. Each argument but the first is a call: a JSON array that begins with
--- the operation.
+-- The only key is the prefix of a hash tag's keys. Each argument but the first two is a call: a JSON array that begins
+-- with the operation. The first reply is the time.
 --   exchange session epoch joined number after leaves withdrawals asks claims notices is_last
 --     leave: key token visited_ago not_before_in state      (absent values are false)
 --     notice: pattern until_in said_ago      (until_in is false where a block is lifted)
@@ -18,8 +18,9 @@
 --   load_record name              -> seconds since it was checked, as text of 24 characters, and the record
 --   save_record name ago milliseconds, and the record behind a line feed    -> whether none was checked later
 --   forget_record name            -> whether there was one
--- The first argument is a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
--- Numbers over 2^46 are text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
+-- The first argument is a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts. The
+-- second is when the calls were encoded, by this server's clock, or empty if that is not known: a visit was so many
+-- seconds ago then. Numbers over 2^46 are text: JSON has 14 digits here.
 --
 -- Keys:
 --   epoch               {run, number, lost_until, seen_at, silence}: which memory this is; see `lost_until`
@@ -36,6 +37,8 @@
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
+-- If the clock was set meanwhile, a visit must not look much longer ago than it is.
+local encoded_at = math.max(math.min(tonumber(ARGV[2]) or now, now), now - 1)
 local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
 local PREFIX = KEYS[1]
 local SESSIONS, UNSETTLED, BLOCKS = PREFIX .. 'sessions', PREFIX .. 'unsettled', PREFIX .. 'blocks'
@@ -255,10 +258,10 @@ end
 local function leave(session, is_current, message)
   local key, token, visited_ago, not_before_in, state = unpack(message)
   local host = change_host(key)
-  later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
+  later(host, visited_ago and encoded_at - visited_ago, not_before_in > 0 and encoded_at + not_before_in)
   if is_current and host.owner == session and host.token == token then
     if state then
-      host.state, host.saved_at = state, now
+      host.state, host.saved_at = state, encoded_at
     end
     redis.call('SREM', PREFIX .. 'keys:' .. session, key)
     redis.call('HDEL', PREFIX .. 'inbox:' .. session, key)
@@ -403,10 +406,10 @@ function operations.save(messages)
   for _, message in ipairs(messages) do
     local key, session, token, visited_ago, not_before_in, state = unpack(message)
     local host = change_host(key)
-    later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
+    later(host, visited_ago and encoded_at - visited_ago, not_before_in > 0 and encoded_at + not_before_in)
     local is_owner = host.owner == session and host.token == token
     if is_owner or not (session or host.owner) or session == true and not host.state then
-      host.state, host.saved_at = state, now
+      host.state, host.saved_at = state, encoded_at
     end
   end
 end
@@ -460,8 +463,8 @@ function operations.forget_record(name)
   return redis.call('DEL', PREFIX .. 'robots:' .. name) == 1
 end
 
-local replies = {}
-for call = 2, #ARGV do
+local replies = {string.format('%.6f', now)}
+for call = 3, #ARGV do
   local message
   message, payload = string.match(ARGV[call], '^([^\n]*)\n?(.*)$')
   local request = cjson.decode(message)
