@@ -527,7 +527,7 @@ class Host(HostPlaces, Leased):
                 self.last_visit_at = now
             self.visit_delay = self.delay
         if turn.trial is not None:
-            self.turn_time = averaged(self.turn_time or self.latency, now - turn.began_at, turns=self.visits)
+            self.turn_time = averaged(self.turn_time or None, now - turn.began_at, turns=self.visits)
         if turn.paced.probe is not turn:
             return False
         turn.paced.probe = None
