@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 MAX_WAIT: Final = 2.0
 """Seconds that a task waits at most for which a promise is due."""
-SPREAD: Final = 1.02
-"""Times the time that a turn takes, promises lie apart: so the host catches up when some turns take longer."""
+DELAY_SPREAD: Final = 1.005
+TURN_SPREAD: Final = 1.2
+"""Times the delay and times the time that a turn takes, promises lie apart: so the host catches up when some turns take
+longer, and when processes take it over."""
 SAME: Final = 0.05
 """The share by which that time may change before promises lie farther apart, or less far."""
 EARLY: Final = 0.1
@@ -140,6 +142,11 @@ def promise(promiser: Promiser, at: float, *, period: float) -> None:
 
 
 def _step(promiser: Promiser, period: float) -> float:
-    """Return how far promises lie apart: as far as those before, unless turns take much more or less time by now."""
-    step, known = period * SPREAD, promiser.promised_step
+    """Return how far promises lie apart: as far as those before, unless turns take much more or less time by now.
+
+    Args:
+        period: as of `period`; the delay at least.
+    """
+    delay, known = promiser.delay, promiser.promised_step
+    step = delay * DELAY_SPREAD + (period - delay) * TURN_SPREAD
     return known if has_promised(promiser) and abs(step - known) <= SAME * known else step
