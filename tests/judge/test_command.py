@@ -139,16 +139,16 @@ async def test_a_crawl_has_an_end() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to other processes")
-async def test_ctrl_c_ends_the_crawler() -> None:
-    """With status 130; its pipe ends with the last process that holds it."""
-    process = await JUDGE.start(
-        "judge", "-v", "--", *PYTHON, "import time\nprint('here', flush=True)\ntime.sleep(600)"
-    )
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+async def test_a_signal_ends_the_crawler(name: str) -> None:
+    """And what that has started, with status 130; the pipe ends with the last process that holds it."""
+    child = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
+    process = await JUDGE.start("judge", "-v", "--", *PYTHON, f"import subprocess\nsubprocess.run({child!r})")
     assert process.stderr is not None
     while b"here" not in await process.stderr.readline():
         pass
 
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[name])
     async with asyncio.timeout(60):
         await process.communicate()
 

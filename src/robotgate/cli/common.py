@@ -99,7 +99,7 @@ class Command(click.Command):
         except (StoreError, ModuleNotFoundError) as error:
             # What an extra would install says so in its message.
             raise CommandError(str(error)) from error
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             raise SystemExit(INTERRUPTED) from None
 
 

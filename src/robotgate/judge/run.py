@@ -107,6 +107,7 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
             "sitemap": f"{start}/sitemap.xml",
             "ca": str(authority.file),
         }
+        _obey_signals()
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(_follow(command, order, places)) for command in order.commands]
@@ -118,6 +119,15 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
     card = judge(plan, visits, terms, server.tunnels)
     statuses = [task.result() for task in running]
     return Run(card=card, visits=tuple(visits), elapsed=elapsed, statuses=statuses)
+
+
+def _obey_signals() -> None:
+    """Have SIGTERM and SIGHUP end the task that runs, as Ctrl-C does, unless they are ignored, as by nohup."""
+    task = asyncio.current_task()
+    if sys.platform != "win32" and task is not None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str]) -> int | None:
