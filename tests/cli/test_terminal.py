@@ -62,7 +62,6 @@ def _raw(text: str) -> set[str]:
         ("why", f"http://a.example/{EVIL}", "--store", f"/no/{EVIL}/x"),
         ("cache", "refresh", "--contact", CONTACT, EVIL),
         ("cache", "import", EVIL),
-        ("demo", "--store", f"redis://{EVIL}"),
         ("demo", "--json", f"/no/{EVIL}"),
         ("demo", "--pages", EVIL),
         ("judge", "--only", EVIL, "true"),

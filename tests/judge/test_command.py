@@ -15,6 +15,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.cli.conftest import Program
 
+from robotgate.signing import SigningKey
+from robotgate.signing.directory import directory_body
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -116,6 +119,7 @@ async def test_nothing_outside_is_ever_asked() -> None:
         (("/no/such/crawler",), "cannot start /no/such/crawler"),
         ((sys.executable, "-c", "raise SystemExit(3)"), "has requested nothing of the sites (exit status 3)"),
         (("--only", "no such kind", "true"), "no kind of site is called no such kind"),
+        (("--public-key", os.devnull, "true"), "there is no JWK of Ed25519 in it"),
     ],
 )
 async def test_nothing_could_be_judged(command: tuple[str, ...], complaint: str) -> None:
@@ -124,6 +128,47 @@ async def test_nothing_could_be_judged(command: tuple[str, ...], complaint: str)
 
     assert (ended.status, ended.out) == (2, "")
     assert complaint in ended.err
+
+
+async def test_signatures_are_judged_by_the_public_key(tmp_path: Path) -> None:
+    """A JWK, or the directory with it; without one, no signature is asked for."""
+    key, stranger = SigningKey.generate(), SigningKey.generate()
+    key.write(tmp_path / "key.pem")
+    files = {
+        tmp_path / "key.json": (json.dumps(key.jwk).encode(), "held"),
+        tmp_path / "directory.json": (directory_body([stranger, key]), "held"),
+        tmp_path / "stranger.json": (directory_body([stranger]), "broken"),
+    }
+    signed = ("--sign", str(tmp_path / "key.pem"), "--agent-url", "https://bot.example")
+    fetch = (
+        "fetch",
+        "--no-store",
+        "-i",
+        "{urls}",
+        "--proxy",
+        "{proxy}",
+        "--contact",
+        "bot@example.org",
+        "--delay",
+        "0.01",
+    )
+    for file, (body, result) in files.items():
+        file.write_bytes(body)
+        options = (
+            "--pages",
+            "4",
+            "--only",
+            "signatures",
+            "--public-key",
+            str(file),
+            "--json",
+            str(tmp_path / "card.json"),
+        )
+
+        ended = await JUDGE("judge", *options, "--", sys.executable, "-m", "robotgate", *fetch, *signed)
+
+        assert ended.status == 0, ended.err
+        assert _claims(tmp_path / "card.json")["asks for signatures"]["result"] == result
 
 
 async def test_a_crawl_has_an_end() -> None:

@@ -21,9 +21,10 @@ from tests.cli.conftest import Program
 
 from robotgate import DisallowedError, RobotGate
 from robotgate.cli.demo import demo
-from robotgate.judge.servers import LOOPBACK, SECRET, SiteServer, listening
+from robotgate.judge.servers import LOOPBACK, SiteServer, listening, public_keys
 from robotgate.judge.sites import Site, draw_plan, examples
-from robotgate.signing import Ed25519Signer, SigningKey
+from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
+from robotgate.signing.directory import directory_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,10 +35,11 @@ PLAN: Final = draw_plan(1, 500)
 
 
 @asynccontextmanager
-async def serving(*, auto_decompress: bool = True) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session whose proxy is in front of the sites."""
+async def serving(*keys: SigningKey, auto_decompress: bool = True) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session whose proxy is in front of the sites, which know some keys."""
+    public = public_keys(directory_body(keys))
     async with (
-        listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port,
+        listening(SiteServer(PLAN, lambda _request, _visit: None, keys=public), 0) as port,
         aiohttp.ClientSession(proxy=f"http://{LOOPBACK}:{port}", auto_decompress=auto_decompress) as session,
     ):
         yield session
@@ -170,16 +172,26 @@ async def test_the_rules_are_written_for_whoever_asks_first() -> None:
 
 
 async def test_pages_that_ask_for_signatures_get_them() -> None:
-    """Only requests with a valid signature of the demonstration's key for this host, now; robots.txt is for all."""
+    """Only requests with a valid signature of a key that is known, for this host, now; robots.txt is for all."""
     site = _site("asks for signatures")
     url = site.root + site.pages[-1].path
-    key = SigningKey(SECRET)
+    key = SigningKey.generate()
     signer = Ed25519Signer(key, agent_url="https://bot.test")
     good = dict(signer.headers("GET", url, time.time()))
     other = Ed25519Signer(SigningKey.generate(), agent_url="https://bot.test")
+    whole = Ed25519Signer(
+        key,
+        agent_url="https://bot.test",
+        form=AgentForm.IETF_00,
+        components=("@method", "@target-uri"),
+        label="b",
+    )
     tried = [
         ({}, 403),
         (good, 200),
+        (dict(whole.headers("GET", url, time.time())), 200),
+        (whole.headers("POST", url, time.time()), 403),
+        (whole.headers("GET", f"{url}?", time.time()), 403),
         (good | {"Signature-Agent": '"https://thief.test"'}, 403),
         (good | {"Signature": "sig1=:AAAA:"}, 403),
         (good | {"Signature": "?"}, 403),
@@ -187,7 +199,7 @@ async def test_pages_that_ask_for_signatures_get_them() -> None:
         (signer.headers("GET", url, time.time() - 100), 403),
         (other.headers("GET", url, time.time()), 403),
     ]
-    async with serving() as session:
+    async with serving(SigningKey.generate(), key) as session:
         for headers, status in tried:
             async with session.get(url, headers=headers) as response:
                 assert response.status == status
@@ -229,7 +241,7 @@ def test_a_port_that_is_taken() -> None:
     assert "--port" in ended.output
 
 
-@pytest.mark.parametrize("option", [("--workers", "2"), ("--store", "demo.db"), ("--json", "-")])
+@pytest.mark.parametrize("option", [("--workers", "2"), ("--json", "-")])
 def test_options_of_a_crawl_do_not_go_with_it(option: tuple[str, str]) -> None:
     """Nothing is crawled, so nothing could be shared or reported."""
     ended = CliRunner().invoke(demo, ["--serve", *option])

@@ -60,9 +60,14 @@ def facts(run: Run) -> dict[str, str]:
         sum(getattr(row, name) for row in run.card.rows if row.sites) for name in ("blocked", "missed")
     )
     unseen = sum(row.result is Result.UNSEEN for row in run.card.rows)
+    ended = {
+        "by --time, before it had finished" if status is None else f"with exit status {status}"
+        for status in run.statuses
+        if status not in {0, 1}
+    }
     return {
         "crawler": run.card.terms.agent,
-        **({"ended": "by --time, before it had finished"} if None in run.statuses else {}),
+        **({"ended": ", ".join(sorted(ended))} if ended else {}),
         "requests": f"{len(run.visits):,} in {run.elapsed:.1f} s, {robots:,} of them for robots.txt",
         "pages": f"{blocked:,} closed ones left alone, {missed:,} open ones missed",
         **({"outside": ", ".join(sorted(run.card.outside)[:5])} if run.card.outside else {}),

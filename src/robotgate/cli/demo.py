@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from robotgate.cli import card, common, output
 from robotgate.cli.judge import conclude, json_option, pages_option, seed_option, shown
-from robotgate.judge.crawl import FLOOR_DELAY, crawlers
 from robotgate.judge.run import Order, conduct
-from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening
+from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening, public_keys
 from robotgate.judge.sites import OURS, Plan, draw_plan, examples
+from robotgate.signing import SigningKey
+from robotgate.signing.directory import directory_body
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from aiohttp import web
 
 DEFAULT_PORT: Final = 8009
-_STORE_HELP: Final = (
-    "The store of the workers: a new file, or a Redis server, where their keys are deleted at the end."
-)
+DELAY: Final = 0.15
+"""Seconds: the crawler's own, which is less than its default so that the demonstration does not take long."""
 _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
@@ -36,7 +40,6 @@ _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 @common.setting(
     "--workers", default=1, type=click.IntRange(1, 64), help="Crawler processes, which share the pages."
 )
-@click.option("--store", metavar="PATH|URL", help=_STORE_HELP)
 @json_option
 @common.flag("--serve", help="Crawl nothing: serve the sites to your own program.")
 @common.flag("--list", "is_list", help="Print the URLs of the sites, one a line.")
@@ -46,7 +49,6 @@ async def demo(
     seed: int,
     pages: int,
     workers: int,
-    store: str | None,
     json_file: TextIO | None,
     serve: bool,
     is_list: bool,
@@ -54,11 +56,12 @@ async def demo(
 ) -> int:
     """Crawl a hundred kinds of sites on this machine, and show what their server saw. No network is needed.
 
-    This process serves the sites, each of which behaves as a kind of site on the web does; another one crawls them. The
-    report compares the log of the server with the definitions of the sites. It does not use the counts of the crawler.
-    `robotgate judge` does the same with any other crawler.
+    This process serves the sites, each of which behaves as a kind of site on the web does; `robotgate fetch` crawls
+    them. The report compares the log of the server with the definitions of the sites. It does not use the counts of the
+    crawler. `robotgate judge` does the same with any other crawler.
 
-    With --workers N, N processes share the pages of every site. Together they must keep every rule and every delay.
+    With --workers N, N processes share the pages of every site, and one store. Together they must keep every rule and
+    every delay.
 
     With --serve, a proxy on this machine serves the sites and four small sites with links, and prints each request:
     see docs/tutorial.md. Ctrl-C ends it. --list prints the URLs of the sites, for example for `robotgate fetch -i -
@@ -66,14 +69,8 @@ async def demo(
 
     Exit status: 0 when no rule and no delay was broken, else 1.
     """
-    if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
+    if (serve or is_list) and (workers > 1 or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
-    if store is not None:
-        if os.path.lexists(store):  # noqa: ASYNC240 - nothing else runs yet
-            # A robots.txt in it would not be requested again, which the report would call a fault.
-            raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
-        # What is no store is reported before anything starts.
-        common.stated_store(store)
     if is_list and not serve:
         urls = [site.root + page.path for site in examples() for page in site.pages]
         click.echo("\n".join([*urls, *draw_plan(seed, pages).urls]))
@@ -83,18 +80,47 @@ async def demo(
         with suppress(asyncio.CancelledError):
             await _serve(draw_plan(seed, pages), port)
         return 0
-    async with crawlers(workers, store) as commands:
+    with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder, shown() as told:
+        key = SigningKey.generate()
+        key.write(f"{folder}/key.pem")
         order = Order(
-            commands=commands, seed=seed, page_count=pages, declared=frozenset({OURS}), delay=FLOOR_DELAY
+            commands=list(_commands(folder, workers)),
+            seed=seed,
+            page_count=pages,
+            declared=frozenset({OURS}),
+            delay=DELAY,
+            keys=public_keys(directory_body([key])),
         )
-        with shown() as told:
-            run = await conduct(order, told)
+        run = await conduct(order, told)
     status = conclude(run, output.Screen(), (json_file, card.as_json))
-    shares = Counter(visit.worker for visit in run.visits)
+    shares = Counter(visit.agent.split()[0] for visit in run.visits)
     if len(shares) > 1:
-        counts = ", ".join(f"{count} of worker {worker}" for worker, count in sorted(shares.items()))
+        counts = ", ".join(f"{count} of {agent}" for agent, count in sorted(shares.items()))
         output.to_stdout(f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
     return status
+
+
+def _commands(folder: str, workers: int) -> Iterator[Sequence[str]]:
+    """What crawls, with what it keeps in a folder that is new."""
+    config = Path(folder) / "none.toml"
+    # That of the user is not for the demonstration.
+    config.touch()
+    program = (sys.executable, "-m", "robotgate", "--config", str(config), "fetch", "--quiet")
+    crawled = ("--input", "{urls}", "--output", os.devnull, "--proxy", "{proxy}")
+    named = ("--contact", "demo@robotgate.example", "--agent-url", "https://crawler.test")
+    ours = (
+        "--sign",
+        f"{folder}/key.pem",
+        "--store",
+        f"{folder}/demo.db",
+        "--purpose",
+        "ai_train",
+        "--give-up-after",
+        "1",
+    )
+    for worker in range(1, workers + 1):
+        agent = ("--agent", f"RobotgateDemo/1.{worker}", "--delay", str(DELAY))
+        yield (*program, *crawled, *named, *ours, *agent)
 
 
 def greeting(proxy: str, plan: Plan) -> str:

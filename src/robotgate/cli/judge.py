@@ -10,12 +10,14 @@ from rich.progress import Progress
 
 from robotgate.cli import card, common, output
 from robotgate.judge.run import Order, Run, conduct
-from robotgate.judge.servers import JudgeError
+from robotgate.judge.servers import JudgeError, public_keys
 from robotgate.judge.sites import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from robotgate.judge.servers import Visit
     from robotgate.judge.sites import Plan
@@ -30,6 +32,13 @@ json_option: Final = click.option(
     type=_REPORT,
     help="Also write the report as JSON, with every request that the server saw.",
 )
+
+
+def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[Ed25519PublicKey]:
+    try:
+        return [] if file is None else public_keys(file.read())
+    except ValueError as error:
+        raise click.BadParameter("there is no JWK of Ed25519 in it") from error
 
 
 @click.command(
@@ -53,9 +62,16 @@ json_option: Final = click.option(
 )
 @click.option(
     "--declare",
-    type=click.Choice(["ai-train", "signatures"]),
+    type=click.Choice(["ai-train"]),
     multiple=True,
     help="What the crawler says of itself, so that it is judged by it, too.",
+)
+@click.option(
+    *("--public-key", "keys"),
+    metavar="FILE",
+    type=click.File("rb"),
+    callback=_keys,
+    help="The JWK or the directory of its keys, so that its signatures are judged, too.",
 )
 @seed_option
 @pages_option
@@ -71,6 +87,7 @@ async def judge(
     only: Sequence[str],
     limit: float,
     declare: Sequence[str],
+    keys: Sequence[Ed25519PublicKey],
     seed: int,
     pages: int,
     json_file: TextIO | None,
@@ -99,7 +116,8 @@ async def judge(
         is_direct=direct,
         limit=limit,
         is_quiet=not verbose,
-        declared=frozenset(declare),
+        declared=frozenset([*declare, "signatures"] if keys else declare),
+        keys=keys,
     )
     try:
         with shown() as told:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
-from robotgate.judge.sites import OURS, Plan, draw_plan, filled
+from robotgate.judge.sites import Plan, draw_plan, filled
 from robotgate.judge.tls import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 STDERR: Final = 2
 """The descriptor."""
@@ -39,7 +41,7 @@ class Order(Terms):
     """A crawl that is to be judged. Where no agent is given, it is that of the first request."""
 
     commands: Sequence[Sequence[str]]
-    """What is started, all at once."""
+    """What is started, all at once. Each is given a part of the URLs."""
     seed: int = 1
     page_count: int = 500
     only: Sequence[str] = ()
@@ -50,6 +52,8 @@ class Order(Terms):
     """Seconds after which the commands are ended; None: never."""
     is_quiet: bool = False
     """Whether what the commands print is dropped. Otherwise it goes to standard error."""
+    keys: Sequence[Ed25519PublicKey] = ()
+    """Those of its signatures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
         visits.append(visit)
         told(plan, visit)
 
-    server = servers.SiteServer(plan, note, order.agent, start)
+    server = servers.SiteServer(plan, note, order.agent, start, order.keys)
     async with AsyncExitStack() as stack, servers.measured_lag() as lag:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
         authority = Authority(folder)
@@ -99,9 +103,7 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
             for port in (ports.values() if ports else [0])
         ]
         told(plan, None)
-        (folder / "urls.txt").write_text("".join(f"{url}\n" for url in plan.urls), encoding="utf-8")
         places = {
-            "urls": str(folder / "urls.txt"),
             "proxy": "" if ports else f"http://{servers.LOOPBACK}:{listeners[0]}",
             "start": f"{start}/",
             "sitemap": f"{start}/sitemap.xml",
@@ -110,7 +112,14 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
         _obey_signals()
         try:
             async with asyncio.TaskGroup() as tasks:
-                running = [tasks.create_task(_follow(command, order, places)) for command in order.commands]
+                running = []
+                for number, command in enumerate(order.commands):
+                    urls = folder / f"urls-{number}.txt"
+                    # So each has some of every larger site.
+                    share = plan.urls[number :: len(order.commands)]
+                    urls.write_text("".join(f"{url}\n" for url in share), encoding="utf-8")
+                    follow = _follow(command, order, {**places, "urls": str(urls)})
+                    running.append(tasks.create_task(follow))
         except ExceptionGroup as group:
             # The first that failed is the reason.
             raise group.exceptions[0] from None
@@ -139,14 +148,12 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
     if places["proxy"]:
         for name in _PROXY_NAMES[:2]:
             names[name] = names[name.upper()] = places["proxy"]
-    ours = OURS in order.declared
     stream = asyncio.subprocess.DEVNULL if order.is_quiet else STDERR
     try:
         process = await asyncio.create_subprocess_exec(
             *arguments,
             env=names,
-            # Its end would tell a worker of ours that this process has ended.
-            stdin=asyncio.subprocess.PIPE if ours else asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
             # Ctrl-C at a terminal reaches the parent alone, which decides when the others end.
@@ -161,8 +168,6 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
                 status = await process.wait()
     finally:
         await _end(process)
-    if status and ours:
-        raise servers.JudgeError("a worker of the demonstration died")
     return status
 
 

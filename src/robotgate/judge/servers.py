@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import re
 import time
 import zlib
 from base64 import b64decode, urlsafe_b64decode
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from html import escape
@@ -22,33 +23,33 @@ from urllib.parse import urlsplit
 
 import click
 from aiohttp import web
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from yarl import URL
 
 from robotgate.judge.sites import Access, Answer, Bucket, Kind, Page, Plan, Site, examples
 from robotgate.judge.tls import serve_tunnel
+from robotgate.signing.signer import DERIVED, Target
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from robotgate.judge.tls import Authority
 
 LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
-CRAWLER: Final = "RobotgateDemo/1."
-"""The User-Agent of the demonstration's crawler, without the number of the process."""
-SECRET: Final = bytes(32)
-"""The private key of that crawler. It is public, so it proves nothing outside the demonstration."""
 START: Final = "start.test"
 ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
 """The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
 MISSING: Final = Answer(status=404, text="no such page\n")
 TOO_FAST: Final = Answer(status=429)
 NO_SITE: Final = Answer(status=502, text="no such site\n")
-_WORKER: Final = re.compile(rf"{re.escape(CRAWLER)}(\d+)")
 _SIGNED: Final = re.compile(
-    r'sig1=(\("@authority" "signature-agent"\);created=\d+;keyid="([\w-]+)";alg="ed25519";expires=(\d+);.*)'
+    r'([a-z*][\w.*-]*)=(\(([^()]*"@(?:authority|target-uri)"[^()]*)\);(?:.*;)?expires=(\d+)(?:;.*)?)'
 )
+"""A Signature-Input: its label, its parameters, the components that are covered, and when it expires."""
+_COMPONENT: Final = re.compile(r'("([^"]+)"(?:;key="([^"]+)")?)')
 _URLSET: Final = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
 )
@@ -71,8 +72,6 @@ class Visit:
     ended_at: float
     """Just before the answer was sent, so that the crawler cannot have had it earlier. Same clock."""
     status: int
-    worker: int = 1
-    """Which of the processes of the demonstration's crawler asked; 0 for another program."""
     agent: str = ""
     """The User-Agent."""
     pause: float = 0.0
@@ -93,6 +92,7 @@ class SiteServer:
         note: called with each request once its answer is ready.
         agent: the product token for which the rules are written; empty: that of the first request.
         start: the root of the start page.
+        keys: those of signatures.
     """
 
     def __init__(
@@ -101,8 +101,10 @@ class SiteServer:
         note: Callable[[web.BaseRequest, Visit], object],
         agent: str = "",
         start: str = f"http://{START}",
+        keys: Sequence[Ed25519PublicKey] = (),
     ) -> None:
         self._note = note
+        self._keys = keys
         self.agent: str = agent
         sites = (*plan.sites, *examples(), _start(plan, start))
         self.sites: dict[str, Site] = {site.root: site for site in sites}
@@ -137,8 +139,7 @@ class SiteServer:
         await asyncio.sleep(answer.delay)
         response = self._response(request, answer)
         served = (name, path, started_at, time.monotonic(), response.status)
-        worker = _WORKER.match(user_agent)
-        self._note(request, Visit(*served, int(worker[1]) if worker else 0, user_agent, answer.pause))
+        self._note(request, Visit(*served, user_agent, answer.pause))
         return response
 
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
@@ -148,7 +149,7 @@ class SiteServer:
         self._asked[site.root] += 1
         kind, limit = site.kind, self._limits.get(site.root)
         if kind.is_signed:
-            is_welcome = is_signed(request.headers, site.name)
+            is_welcome = is_signed(request, site.root + page.path, self._keys)
             return replace(page.answer, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
         if kind.told is not None and self._asked[site.root] in kind.told.at:
             return kind.told
@@ -193,25 +194,37 @@ def _start(plan: Plan, root: str) -> Site:
     return Site(address.hostname or START, Kind(name="start"), MISSING, pages, address.port or 80)
 
 
-def is_signed(headers: Mapping[str, str], authority: str) -> bool:
-    """Whether a request has a valid signature of the demonstration's crawler (RFC 9421 section 3.2)."""
-    # Only some pages need these.
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+def public_keys(text: bytes) -> list[Ed25519PublicKey]:
+    """The keys of a JWK, or of a set of these, as an agent's directory is one (RFC 7517, RFC 8037).
 
-    from robotgate.signing import SigningKey  # noqa: PLC0415
-
-    key, found = SigningKey(SECRET), _SIGNED.fullmatch(headers.get("Signature-Input", ""))
-    if found is None or found[2] != key.thumbprint or time.time() > int(found[3]):
-        return False
-    covered = f'"@authority": {authority}\n"signature-agent": {headers.get("Signature-Agent")}\n'
-    public = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(f"{key.x}="))
+    Raises:
+        ValueError: there is no such key.
+    """
     try:
-        signature = b64decode(headers.get("Signature", "")[6:-1])
-        public.verify(signature, f'{covered}"@signature-params": {found[1]}'.encode())
-    except (InvalidSignature, ValueError):
+        document = json.loads(text)
+        encoded = [key["x"] for key in document.get("keys", [document])]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("no JWK") from error
+    return [Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(f"{x}=")) for x in encoded]
+
+
+def is_signed(request: web.BaseRequest, url: str, keys: Sequence[Ed25519PublicKey]) -> bool:
+    """Whether a request has a valid signature by one of some keys (RFC 9421 section 3.2)."""
+    found = _SIGNED.fullmatch(request.headers.get("Signature-Input", ""))
+    if found is None or time.time() > int(found[4]):
         return False
-    return True
+    label, parameters, components, _ = found.groups()
+    covered = []
+    for identifier, name, key in _COMPONENT.findall(components):
+        derive = DERIVED.get(name)
+        value = derive(request.method, Target.of(url)) if derive else request.headers.get(name, "")
+        covered.append(f"{identifier}: {value.partition(f'{key}=')[2] if key else value}\n")
+    base = f'{"".join(covered)}"@signature-params": {parameters}'
+    for public in keys:
+        with suppress(InvalidSignature, ValueError):
+            public.verify(b64decode(request.headers.get("Signature", "")[len(label) + 2 : -1]), base.encode())
+            return True
+    return False
 
 
 @asynccontextmanager
