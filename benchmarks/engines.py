@@ -4,7 +4,7 @@
 
 No group of the other benchmarks: it needs engines that are large, and takes about three minutes for each row. arq needs
 redis-py 5, Celery a later one: run them in environments of their own. A recipe is run as it stands on the page, by the
-command in its first line, but for the addresses of its Redis and its Kafka, and the delay.
+command in its first line, but for the addresses of what it needs beside it, and the delay.
 
 *Own pace*: no store. *owner()*: no store, and each URL goes to the queue of its owner. *SQLite*, *Redis*: a store.
 *Killed*: Redis; in the middle a worker is killed, with all its processes, and started anew three seconds later.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import shlex
@@ -54,7 +55,6 @@ GRAIN: Final = 1e-6
 MODES: Final = ("own pace", "owner()", "SQLite", "Redis", "killed")
 GATE: Final = 'store="redis://localhost:6379/0"'
 BROKER: Final = "redis://localhost:6379/1"
-KAFKA: Final = "localhost:9092"
 COUNTER: Final = """
 import os, robotgate.errors
 def counted(self, *given, init=robotgate.errors.TooSoonError.__init__):
@@ -83,6 +83,10 @@ class Engine:
     """Whether each owner has a queue of its own."""
     victim: str = ""
     """Where one command runs all workers: what the command line of one has."""
+    broker: str = BROKER
+    """Where its queues are, in the recipe."""
+    modes: Sequence[str] = MODES
+    """Those that apply."""
 
 
 ENGINES: Final = {
@@ -121,7 +125,21 @@ ENGINES: Final = {
         "Crawl.redis_key = QUEUE; Crawl.custom_settings |= "
         "{'SCHEDULER_QUEUE_KEY': QUEUE + ':r', 'SCHEDULER_DUPEFILTER_KEY': QUEUE + ':d'}",
     ),
-    "Kafka": Engine("python crawl.py", "await send([url for url, _ in tasks]); break", has_queues=False),
+    "URLFrontier": Engine(
+        "python crawl.py",
+        "async with RobotGate('A/1.0', contact='a@example.org') as gate, URLFrontier(gate, 'localhost:7071') as it:"
+        " await it.discover(url for url, _ in tasks); break",
+        # A worker takes no more than its share of the hosts.
+        "from functools import partial; URLFrontier = partial(URLFrontier, lease=20, queues=1, ahead=60)",
+        broker="localhost:7071",
+        modes=("own pace", "SQLite", "Redis", "killed"),
+    ),
+    "Kafka": Engine(
+        "python crawl.py",
+        "await send([url for url, _ in tasks]); break",
+        has_queues=False,
+        broker="localhost:9092",
+    ),
     "Ray": Engine("python crawl.py", victim="ray::Crawler"),
     "Ray Data": Engine("python crawl.py urls.txt", victim="ray::MapBatches(crawl)"),
     "Dask": Engine("python crawl.py", victim="spawn_main"),
@@ -175,14 +193,14 @@ class Shape:
 class Round:
     """One engine in one mode, in a folder of its own."""
 
-    def __init__(self, name: str, mode: str, shape: Shape, folder: Path, *, redis: str, kafka: str) -> None:
+    def __init__(self, name: str, mode: str, shape: Shape, folder: Path, *, store: str, broker: str) -> None:
         self.engine, self.mode, self.folder, self._shape = ENGINES[name], mode, folder, shape
-        self._broker = f"{redis}/1"
+        self._broker = broker
         self._in_vain = folder / "in_vain"
         self._in_vain.touch()
-        shared = {"SQLite": str(folder / "store.db"), "Redis": f"{redis}/0", "killed": f"{redis}/0"}
+        shared = {"SQLite": str(folder / "store.db"), "Redis": store, "killed": store}
         options = f"store={shared.get(mode)!r}, delay={shape.delay}, allow_private_addresses=True"
-        recipe = recipe_of(name).replace(GATE, options).replace(BROKER, self._broker).replace(KAFKA, kafka)
+        recipe = recipe_of(name).replace(GATE, options).replace(self.engine.broker, broker)
         if mode != "owner()":
             recipe = recipe.replace(OWNER, ANYBODY).replace(KEY, "url.encode()")
         if self.engine.send:
@@ -253,8 +271,9 @@ class Round:
             self.start(f"beside {queue}", self.engine.beside, queue)
         time.sleep(self._shape.warm_up)
         tasks = [(url, self._queue_of(owner(url, workers))) for url in urls]
+        send = SEND.format(send=self.engine.send.replace(self.engine.broker, self._broker))
         subprocess.run(  # noqa: S603  # As above.
-            [sys.executable, "-c", SEND.format(send=self.engine.send)],
+            [sys.executable, "-c", send],
             cwd=self.folder,
             env=self._environment("crawl"),
             input=json.dumps(tasks).encode(),
@@ -372,6 +391,24 @@ def kafka_broker() -> Iterator[str]:
             broker.terminate()
 
 
+@contextmanager
+def url_frontier() -> Iterator[str]:
+    """The service of the tests, which keeps URLFrontier's rules, in a process of its own."""
+    from tests.integration.frontier_service import serve  # noqa: PLC0415  # It needs grpcio.
+
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    service = context.Process(target=serve, args=(theirs,), daemon=True)
+    service.start()
+    try:
+        yield ours.recv()
+    finally:
+        service.terminate()
+
+
+BROKERS: Final = {"Kafka": kafka_broker, "URLFrontier": url_frontier}
+
+
 def measured(name: str, mode: str, shape: Shape) -> Seen:
     """One engine in one mode. What it logged is kept in the folder of the environment's ``LOGS``."""
     with tempfile.TemporaryDirectory(prefix="engines-") as place, ExitStack() as stack:
@@ -382,8 +419,9 @@ def measured(name: str, mode: str, shape: Shape) -> Seen:
             stack.callback(lambda: shutil.copy(Path(place) / "log", Path(logs) / f"{name} {mode}"))
         urls = shape.urls(site.port)
         url = f"redis://localhost:{redis.port}"
-        kafka = stack.enter_context(kafka_broker()) if name == "Kafka" else ""
-        engine = stack.enter_context(closing(Round(name, mode, shape, Path(place), redis=url, kafka=kafka)))
+        broker = stack.enter_context(BROKERS[name]()) if name in BROKERS else f"{url}/1"
+        engine = Round(name, mode, shape, Path(place), store=f"{url}/0", broker=broker)
+        stack.enter_context(closing(engine))
         visits, in_vain = engine.crawl(site, urls)
         return seen_of(visits, urls, shape, in_vain)
 
@@ -403,7 +441,8 @@ def main() -> None:
     for name in given.engines or ENGINES:
         print(f"| {name}", end="", flush=True)
         for mode in given.mode:
-            print(f" | {measured(name, mode, shape).cell(mode)}", end="", flush=True)
+            cell = measured(name, mode, shape).cell(mode) if mode in ENGINES[name].modes else ""
+            print(f" | {cell}", end="", flush=True)
         print(" |")
 
 

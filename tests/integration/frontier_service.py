@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from multiprocessing.connection import Connection
 
 Fields: TypeAlias = dict[str, object]
 """A message, as protobuf has it in JSON."""
@@ -165,13 +167,18 @@ class Service:
                 yield answer
             return
         now, most = int(time.time()), _int(request, "max_urls_per_queue")
-        for key, queue in list(self.queues.items()):
+        queues_left = _int(request, "max_queues")
+        for key in list(self.queues):
+            if not queues_left:
+                break
+            # The next call looks at it last.
+            queue = self.queues[key] = self.queues.pop(key)
             due = [known for known in queue.values() if 0 < known.due <= now and known.held_until <= now]
             in_process = sum(known.held_until > now for known in queue.values())
             too_early = self._handed.get(key, 0) + self.delays.get(key, 1) >= now
             if not due or in_process >= most or too_early or self.blocks.get(key, -1) >= now:
                 continue
-            self._handed[key] = now
+            self._handed[key], queues_left = now, queues_left - 1
             for known in due[:most]:
                 known.held_until = now + _int(request, "delay_requestable")
                 known.handed_at.append(time.time())
@@ -218,3 +225,15 @@ def _reader(name: str) -> Callable[[bytes], Fields]:
 def _writer(name: str) -> Callable[[Fields | bytes], bytes]:
     kind = GetMessageClass(POOL.FindMessageTypeByName(f"urlfrontier.{name}"))
     return lambda given: given if isinstance(given, bytes) else ParseDict(given, kind()).SerializeToString()
+
+
+def serve(pipe: Connection) -> None:
+    """Be a process of its own, which tells its address."""
+
+    async def listen() -> None:
+        service = Service()
+        await service.start()
+        pipe.send(service.target)
+        await asyncio.Event().wait()
+
+    asyncio.run(listen())

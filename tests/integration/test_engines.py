@@ -15,6 +15,7 @@ MODULES: Final = {
     "RQ": "rq",
     "Dramatiq": "dramatiq",
     "scrapy-redis": "scrapy_redis",
+    "URLFrontier": "grpc",
     "Kafka": "aiokafka",
     "Ray": "ray",
     "Ray Data": "pyarrow",
