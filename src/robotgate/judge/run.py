@@ -94,7 +94,8 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
     server = servers.SiteServer(plan, note, order.agent, start, order.keys)
     async with AsyncExitStack() as stack, servers.measured_lag() as lag:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
-        authority = Authority(folder)
+        authority = Authority()
+        authority.cert_pem.write_to_path(folder / "ca.pem")
         if ports is not None:
             # Another name of an address needs no listener of its own.
             hosts = sorted({*hosts, *(site.host for site in plan.sites)} - {"localhost"})
@@ -107,7 +108,7 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
             "proxy": "" if ports else f"http://{servers.LOOPBACK}:{listeners[0]}",
             "start": f"{start}/",
             "sitemap": f"{start}/sitemap.xml",
-            "ca": str(authority.file),
+            "ca": str(folder / "ca.pem"),
         }
         _obey_signals()
         try:
