@@ -17,7 +17,7 @@ from rich.text import Text
 
 from robotgate.cli.output import printable, shortened
 from robotgate.judge.judge import Result, Row
-from robotgate.judge.sites import ROBOTS_PATH, Severity
+from robotgate.judge.sites import ROBOTS_PATH, SEVERITIES
 
 if TYPE_CHECKING:
     from robotgate.cli.output import Screen
@@ -95,7 +95,7 @@ def _table(run: Run) -> Table:
     table.add_column("kind of site", no_wrap=True)
     for heading in ("severity", "robots", "pages", "missed", "429", "gap", ""):
         table.add_column(heading, justify="left" if heading in {"severity", ""} else "right", no_wrap=True)
-    for row in sorted(run.card.rows, key=lambda row: list(Severity).index(row.severity)):
+    for row in sorted(run.card.rows, key=lambda row: SEVERITIES.index(row.severity)):
         table.add_row(
             row.name, Text(row.severity, "dim"), *_figures(row), Text(row.result, _STYLES[row.result])
         )

@@ -11,7 +11,6 @@ from rich.progress import Progress
 from robotgate.cli import card, common, output
 from robotgate.judge.run import Order, Run, conduct
 from robotgate.judge.servers import JudgeError, public_keys
-from robotgate.judge.sites import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -155,7 +154,7 @@ def shown() -> Iterator[Callable[[Plan, Visit | None], object]]:
                     (site.name, page.path)
                     for site in plan.sites
                     for page in site.pages
-                    if page.is_asked and page.access is Access.OPEN
+                    if page.is_asked and page.access == "open"
                 )
                 bar.update(task, total=len(left))
                 screen.paragraph(f"{len(plan.urls):,} URLs of {len(plan.sites)} sites on this machine")

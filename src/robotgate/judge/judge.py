@@ -8,12 +8,13 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate.judge.sites import OURS, ROBOTS_PATH, Access, Kind, Page, Plan, Severity, Site, table
+from robotgate.judge.sites import OURS, ROBOTS_PATH, SEVERITIES, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from robotgate.judge.servers import Visit
+    from robotgate.judge.sites import Access, Kind, Page, Plan, Severity, Site
 
 ROUNDING: Final = 1e-6
 """Seconds by which a gap may seem too short because clock readings are rounded."""
@@ -90,11 +91,11 @@ class Card:
         """How many claims held, and how many could be judged, by their severity."""
         judged = Counter(row.severity for row in self.rows if row.result in {Result.HELD, Result.BROKEN})
         held = Counter(row.severity for row in self.rows if row.result is Result.HELD)
-        return {severity: (held[severity], judged[severity]) for severity in Severity if judged[severity]}
+        return {severity: (held[severity], judged[severity]) for severity in SEVERITIES if judged[severity]}
 
     def fails(self, row: Row) -> bool:
         """Whether a claim was broken that binds this crawler. Only robotgate's own has to keep the conventions."""
-        is_binding = row.severity is not Severity.CONVENTION or OURS in self.terms.declared
+        is_binding = row.severity != "CONVENTION" or OURS in self.terms.declared
         return row.result is Result.BROKEN and is_binding
 
     @property
@@ -122,7 +123,7 @@ class Seen:
     @property
     def pages(self) -> list[Visit]:
         """The requests for pages."""
-        return [visit for visit in self.visits if self.access(visit) is not Access.ROBOTS]
+        return [visit for visit in self.visits if self.access(visit) != "robots"]
 
     def by_site(self) -> Iterator[tuple[Site, list[Visit]]]:
         """Each site with its requests."""
@@ -139,7 +140,7 @@ Breaches: TypeAlias = "Iterator[tuple[Visit | None, str]]"
 
 def _closed(seen: Seen) -> Breaches:
     for visit in seen.visits:
-        if seen.access(visit) is Access.CLOSED:
+        if seen.access(visit) == "closed":
             yield visit, "is closed to the crawler"
 
 
@@ -149,7 +150,7 @@ def _first(seen: Seen) -> Breaches:
             (visit.ended_at for visit in visits if visit.path == ROBOTS_PATH), default=float("inf")
         )
         for visit in visits:
-            if seen.access(visit) is not Access.ROBOTS and visit.started_at < known_at:
+            if seen.access(visit) != "robots" and visit.started_at < known_at:
                 yield visit, "was requested before robots.txt had been answered"
 
 
@@ -228,7 +229,7 @@ def _once(seen: Seen) -> Breaches:
 def _complete(seen: Seen) -> Breaches:
     asked = {(visit.site, visit.path) for visit in seen.visits}
     for (site, path), page in seen.known.items():
-        if page.access is Access.OPEN and (site, path) not in asked:
+        if page.access == "open" and (site, path) not in asked:
             yield None, f"{site}{path} was not requested, but it is open"
     for visit in seen.visits:
         if seen.access(visit) is None:
@@ -246,7 +247,7 @@ def _apart(seen: Seen) -> Breaches:
         for visit in visits:
             # A site's delay is known once its robots.txt has been read, which its pages must wait for. Before the first
             # page, only the crawler's own delay holds.
-            if seen.access(visit) is not Access.ROBOTS:
+            if seen.access(visit) != "robots":
                 delay = max(delay, kinds[visit.site][1].crawl_delay)
             gap = visit.started_at - free_at
             if gap < delay - ROUNDING:
@@ -312,13 +313,13 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
         for visit, text in CHECKS[kind.breaks](seen)
     ]
     # A site with open pages of which none was requested proves nothing.
-    has_open = any(page.access is Access.OPEN for site in seen.sites for page in site.pages)
+    has_open = any(page.access == "open" for site in seen.sites for page in site.pages)
     proof: Sequence[Visit] = pages if has_open else seen.visits
     if kind.breaks in {"delay", "limit", "rate"}:
         proof = pages[1:]
     elif kind.breaks == "pause":
         proof = [visit for visit in pages if visit.pause]
-    if kind.severity is Severity.MAY:
+    if kind.severity == "MAY":
         result = Result.COUNTED
     elif broken:
         result = Result.BROKEN
@@ -328,7 +329,7 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
         visit.started_at - before.ended_at
         for _, visits in seen.by_site()
         for before, visit in pairwise(visits)
-        if seen.access(visit) is not Access.ROBOTS
+        if seen.access(visit) != "robots"
     )
     return Row(
         name=kind.name,
@@ -339,8 +340,8 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
         sites=[site.name for site in seen.sites],
         robots=len(seen.visits) - len(pages),
         pages=len(pages),
-        blocked=sum(page.access is Access.CLOSED for page in left),
-        missed=sum(page.access is Access.OPEN and page.is_asked for page in left),
+        blocked=sum(page.access == "closed" for page in left),
+        missed=sum(page.access == "open" and page.is_asked for page in left),
         told_off=sum(visit.status == 429 for visit in pages),
         gap=min(gaps, default=None),
         broken=broken,

@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from yarl import URL
 
-from robotgate.judge.sites import Access, Answer, Bucket, Kind, Page, Plan, Site, examples
+from robotgate.judge.sites import ROBOTS_PATH, Answer, Bucket, Kind, Page, Plan, Site, examples
 from robotgate.judge.tls import serve_tunnel
 from robotgate.signing.signer import DERIVED, Target
 
@@ -144,19 +144,20 @@ class SiteServer:
 
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
         """What a site answers to a request for one of its pages, or for its robots.txt."""
-        if page.access is Access.ROBOTS:
-            return page.answer
+        if page.access == "robots":
+            return page
         self._asked[site.root] += 1
         kind, limit = site.kind, self._limits.get(site.root)
         if kind.is_signed:
             is_welcome = is_signed(request, site.root + page.path, self._keys)
-            return replace(page.answer, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
+            return replace(page, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
         if kind.told is not None and self._asked[site.root] in kind.told.at:
             return kind.told
-        return page.answer if limit is None or limit.takes(now) else TOO_FAST
+        return page if limit is None or limit.takes(now) else TOO_FAST
 
     def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:
-        headers = {"Content-Type": "text/plain", **answer.headers}
+        form = "html" if answer.text.startswith("<!doctype html>") else "plain"
+        headers = {"Content-Type": f"text/{form}", **answer.headers}
         if headers.get("Retry-After") == "{date}":
             # A date has whole seconds.
             headers["Retry-After"] = formatdate(time.time() + answer.pause + 1, usegmt=True)
@@ -187,11 +188,11 @@ def _start(plan: Plan, root: str) -> Site:
     page = f"<!doctype html>\n<title>Start</title>\n{links}\n"
     sitemap = f"{_URLSET}{locations}\n</urlset>\n"
     pages = (
-        Page("/", Answer(text=page, headers={"Content-Type": "text/html"})),
-        Page("/sitemap.xml", Answer(text=sitemap, headers={"Content-Type": "text/xml"})),
+        Page(path="/", text=page),
+        Page(path="/sitemap.xml", text=sitemap, headers={"Content-Type": "text/xml"}),
     )
-    address = urlsplit(root)
-    return Site(address.hostname or START, Kind(name="start"), MISSING, pages, address.port or 80)
+    address, robots = urlsplit(root), Page(path=ROBOTS_PATH, access="robots", status=404)
+    return Site(address.hostname or START, Kind(name="start"), robots, pages, address.port or 80)
 
 
 def public_keys(text: bytes) -> list[Ed25519PublicKey]:

@@ -10,11 +10,10 @@ import random
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from importlib import resources
-from itertools import count, cycle, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import count, cycle, islice, pairwise
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,27 +33,12 @@ _LONG: Final = "segment-of-a-long-path-" * 22
 _RULES: Final = "User-agent: *\nDisallow: /private/\nDisallow: /tmp/\n"
 
 
-class Severity(StrEnum):
-    """How binding a claim is."""
-
-    MUST = "MUST"
-    SHOULD = "SHOULD"
-    CONVENTION = "CONVENTION"
-    MAY = "MAY"
-    """Nothing can be broken: what the crawler did is counted."""
-    OURS = "OURS"
-    """What robotgate promises beyond."""
-
-
-class Access(StrEnum):
-    """What the rules of a site say of a URL to the crawler that is judged."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-    MAY = "may"
-    """It may be fetched, and need not be."""
-    ROBOTS = "robots"
-    """It is a robots.txt, or on the way to one."""
+Severity: TypeAlias = Literal["MUST", "SHOULD", "CONVENTION", "MAY", "OURS"]
+"""How binding a claim is. MAY: nothing can be broken, and what the crawler did is counted. OURS: what robotgate adds."""
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+Access: TypeAlias = Literal["open", "closed", "may", "robots"]
+"""What the rules of a site say of a URL to the crawler that is judged. May: it may be fetched, and need not be. Robots:
+it is a robots.txt, or on the way to one."""
 
 
 @dataclass
@@ -115,13 +99,12 @@ class Answer:
         return body if self.size is None else (body * (self.size // len(body) + 1))[: self.size]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Answer):
     """One address of a site."""
 
     path: str
-    answer: Answer
-    access: Access = Access.OPEN
+    access: Access = "open"
     is_asked: bool = True
     """Whether the crawler is given this URL. Others lead to the rest."""
 
@@ -137,17 +120,17 @@ class Kind:
     """Only the first of a group has one, with a claim."""
     claim: str = ""
     source: str = ""
-    severity: Severity = Severity.MAY
+    severity: Severity = "MAY"
     breaks: str = "closed"
     """The name of the check that finds a breach."""
     declared: str | None = None
     """What a crawler has to declare for this row to hold; None: it holds for all."""
-    robots: Answer = field(default_factory=Answer)
+    robots: Page = field(default_factory=lambda: Page(path=ROBOTS_PATH, access="robots", text=_RULES))
     closed: Sequence[str] = ("/private/{}", "/tmp/{}")  # noqa: S108 - of a URL
     open: Sequence[str] = ("/articles/{}", "/news/{}")
     may: Sequence[str] = ()
-    body: str | None = None
-    """The text of its pages, which then are HTML."""
+    body: str = ""
+    """The text of its pages that are asked for; empty: each has its own."""
     page: Pages = ()
     told: Answer | None = None
     weight: float = 4.0
@@ -191,7 +174,7 @@ class Site:
 
     host: str
     kind: Kind
-    robots: Answer
+    robots: Page
     pages: Pages = ()
     port: int = 80
 
@@ -210,9 +193,11 @@ class Site:
     def resources(self) -> Pages:
         """All that it answers: its pages, its robots.txt, and the way there."""
         names = [ROBOTS_PATH, *(f"/robots-{hop}.txt" for hop in range(self.robots.chain))]
-        moved = [Answer(status=301, headers={"Location": name}) for name in names[1:]]
-        answers = zip(names, [*moved, self.robots], strict=True)
-        return (*(Page(name, answer, Access.ROBOTS) for name, answer in answers), *self.pages)
+        moved = [
+            Page(path=path, access="robots", status=301, headers={"Location": location})
+            for path, location in pairwise(names)
+        ]
+        return (*moved, replace(self.robots, path=names[-1]), *self.pages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,27 +222,12 @@ def table(name: str) -> tuple[Kind, ...]:
     rows = tomllib.loads(text)[name]
     for row in rows:
         for each in (row, *row.get("other", ())):
-            each["severity"] = Severity(each.get("severity", "MAY"))
-            each["robots"] = Answer(**{"text": _RULES, **each.get("robots", {})})
+            robots = {"path": ROBOTS_PATH, "access": "robots", "text": _RULES, **each.get("robots", {})}
+            each["robots"] = Page(**robots)
             each["told"] = Answer(**each["told"]) if "told" in each else None
-            each["page"] = tuple(
-                Page(
-                    page.pop("path"),
-                    access=Access(page.pop("is", "open")),
-                    is_asked=page.pop("asked", True),
-                    answer=_linked(**page) if "title" in page else Answer(**page),
-                )
-                for page in each.get("page", ())
-            )
+            each["page"] = tuple(Page(**page) for page in each.get("page", ()))
         row["other"] = tuple(Kind(**each) for each in row.get("other", ()))
     return tuple(Kind(**row) for row in rows)
-
-
-def _linked(title: str, links: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> Answer:
-    """A page with links."""
-    anchors = [f'<p><a href="{link}">{link}</a></p>\n' for link in links]
-    text = "".join(["<!doctype html>\n", f"<title>{title}</title>\n", *anchors])
-    return Answer(text=text, headers={"Content-Type": "text/html", **(headers or {})})
 
 
 def examples() -> tuple[Site, ...]:
@@ -317,7 +287,7 @@ def _drawn(
         replace(
             site,
             robots=_placed(site.robots, values),
-            pages=tuple(replace(page, answer=_placed(page.answer, values)) for page in site.pages),
+            pages=tuple(_placed(page, values) for page in site.pages),
         )
         for site in sites
     )
@@ -325,22 +295,23 @@ def _drawn(
 
 def _pages(kind: Kind, rng: random.Random, wanted: int, numbers: Iterator[int]) -> Iterator[Page]:
     """The pages of a site: its shapes in turn, each of any size."""
-    shapes = [(path, access) for access in ("closed", "open", "may") for path in getattr(kind, access)]
+    accesses: tuple[Access, ...] = ("closed", "open", "may")
+    shapes = [(path, access) for access in accesses for path in getattr(kind, access)]
     drawn = [
-        Page(path.format(next(numbers), long=_LONG), Answer(), Access(access))
+        Page(path=path.format(next(numbers), long=_LONG), access=access)
         for path, access in islice(cycle(shapes), max(wanted, len(shapes)))
     ]
     for page in (*drawn, *kind.page):
-        answer = page.answer
-        if answer.status == 200 and not answer.text:
+        if kind.body and page.is_asked:
+            yield replace(page, text=kind.body)
+        elif page.status == 200 and not page.text:
             delay, size = round(rng.uniform(0.002, 0.02), 4), rng.randrange(200, 20_000)
-            answer = Answer(text=f"This is {page.path}.\n", delay=delay, size=size)
-        if kind.body is not None and page.is_asked:
-            answer = Answer(text=kind.body, headers={"Content-Type": "text/html"})
-        yield replace(page, answer=answer)
+            yield replace(page, text=f"This is {page.path}.\n", delay=delay, size=size)
+        else:
+            yield page
 
 
-def _placed(answer: Answer, values: Mapping[str, str]) -> Answer:
-    """An answer with the roots of its group."""
-    headers = {name: filled(value, values) for name, value in answer.headers.items()}
-    return replace(answer, text=filled(answer.text, values), headers=headers)
+def _placed(page: Page, values: Mapping[str, str]) -> Page:
+    """A page with the roots of its group."""
+    headers = {name: filled(value, values) for name, value in page.headers.items()}
+    return replace(page, text=filled(page.text, values), headers=headers)
