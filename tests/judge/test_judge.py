@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PLAN: Final = draw_plan(1, 500)
 AGENT: Final = "RobotgateDemo"
 TERMS: Final = Terms(agent=AGENT, declared=frozenset({OURS}), delay=0.15)
+STRANGER: Final = Terms(agent=AGENT)
 BUSY: Final = 0.01
 """Seconds that each answer takes."""
 GROUPS: Final = {kind.name: sites for kind, sites in PLAN.groups}
@@ -266,6 +267,23 @@ def test_a_convention_binds_only_us() -> None:
     assert set(_broken(log, stranger)) == set(_broken(log)) == {"Content-Usage"}
     assert _judged(log, stranger).is_whole
     assert not _judged(log).is_whole
+
+
+def test_a_robots_txt_may_be_kept_but_a_new_one_holds() -> None:
+    """For 24 hours (RFC 9309 section 2.4), until the crawler has requested one that says more."""
+    site = _site("robots.txt that changes")
+    began_at = next(visit.started_at for visit in _log() if visit.site == site.name)
+    page, again = _visit(site, _path(site, "may"), 3000.0), _visit(site, ROBOTS_PATH, 2000.0)
+
+    kept = [*_log(), page]
+    same = [*kept, replace(again, started_at=began_at + 0.5, ended_at=began_at + 0.6)]
+    assert (
+        _broken(kept, STRANGER)
+        == _broken(same, STRANGER)
+        == _broken([*kept, replace(again, started_at=3000.0, ended_at=3000.0)], STRANGER)
+        == {}
+    )
+    assert "since" in _broken([*kept, again], STRANGER)[site.kind.name]
 
 
 def test_what_was_not_seen_did_not_hold() -> None:

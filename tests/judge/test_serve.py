@@ -159,6 +159,19 @@ async def test_the_sites_are_as_peculiar_as_their_names() -> None:
                     assert response.status == 200
 
 
+async def test_a_robots_txt_changes_after_a_second() -> None:
+    """As its max-age says; other files stay as they are."""
+    site = _site("robots.txt that changes")
+    texts = []
+    async with serving() as session:
+        while texts[:1] == texts[-1:]:
+            async with session.get(site.root + "/robots.txt") as response:
+                assert response.headers["Cache-Control"] == "max-age=1"
+                texts.append(await response.text())
+    assert len(texts) > 2
+    assert "Disallow: /news/\n" in texts[-1]
+
+
 async def test_the_rules_are_written_for_whoever_asks_first() -> None:
     """By the name in its User-Agent."""
     for agent, token in (

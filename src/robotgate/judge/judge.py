@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate.judge.sites import OURS, ROBOTS_PATH, SEVERITIES, table
+from robotgate.judge.sites import CHANGE_DELAY, OURS, ROBOTS_PATH, SEVERITIES, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -154,6 +154,16 @@ def _first(seen: Seen) -> Breaches:
                 yield visit, "was requested before robots.txt had been answered"
 
 
+def _changed(seen: Seen) -> Breaches:
+    asked_at = [visit.started_at for visit in seen.visits if seen.access(visit) == "robots"]
+    known_at = float("inf")
+    for visit in seen.visits:
+        if seen.access(visit) == "robots" and visit.started_at - asked_at[0] >= CHANGE_DELAY:
+            known_at = min(known_at, visit.ended_at + ON_ITS_WAY + seen.terms.lag)
+        elif seen.access(visit) == "may" and visit.started_at > known_at:
+            yield visit, "is closed to the crawler since it requested robots.txt again"
+
+
 def _delay(seen: Seen) -> Breaches:
     delay = seen.kind.crawl_delay
     for before, visit in pairwise(seen.pages):
@@ -264,7 +274,7 @@ def _apart(seen: Seen) -> Breaches:
 CHECKS: Final[Mapping[str, Callable[[Seen], Breaches]]] = {
     check.__name__.removeprefix("_"): check
     for check in (
-        *(_apart, _closed, _complete, _delay, _first, _kept),
+        *(_apart, _changed, _closed, _complete, _delay, _first, _kept),
         *(_limit, _name, _once, _pause, _rate, _signed),
     )
 }

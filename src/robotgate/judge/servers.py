@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from yarl import URL
 
-from robotgate.judge.sites import ROBOTS_PATH, Answer, Bucket, Kind, Page, Plan, Site, examples
+from robotgate.judge.sites import CHANGE_DELAY, ROBOTS_PATH, Answer, Bucket, Kind, Page, Plan, Site, examples
 from robotgate.judge.tls import serve_tunnel
 from robotgate.signing.signer import DERIVED, Target
 
@@ -120,6 +120,8 @@ class SiteServer:
         """The names for which a CONNECT asked, but for those of sites without TLS."""
         self._asked = dict.fromkeys(self.sites, 0)
         """The requests for pages of each site."""
+        self._began_at: dict[str, float] = {}
+        """When a robots.txt was first requested."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -145,7 +147,9 @@ class SiteServer:
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
         """What a site answers to a request for one of its pages, or for its robots.txt."""
         if page.access == "robots":
-            return page
+            began_at = self._began_at.setdefault(site.root, now)
+            is_changed = site.kind.changed and now - began_at >= CHANGE_DELAY
+            return replace(page, text=site.kind.changed) if is_changed else page
         self._asked[site.root] += 1
         kind, limit = site.kind, self._limits.get(site.root)
         if kind.is_signed:

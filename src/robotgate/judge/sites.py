@@ -22,6 +22,8 @@ ROBOTS_PATH: Final = "/robots.txt"
 OURS: Final = "ours"
 """What the crawler of the demonstration declares: its own rules hold as well."""
 MIN_PAGES: Final = 4
+CHANGE_DELAY: Final = 1.0
+"""Seconds from the first request for a robots.txt to its change."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly keen lunar mossy narrow olive
 plain quiet rustic silver tidal upper velvet windy young"""
@@ -34,7 +36,7 @@ _RULES: Final = "User-agent: *\nDisallow: /private/\nDisallow: /tmp/\n"
 
 
 Severity: TypeAlias = Literal["MUST", "SHOULD", "CONVENTION", "MAY", "OURS"]
-"""How binding a claim is. MAY: nothing can be broken, and what the crawler did is counted. OURS: what robotgate adds."""
+"""How binding a claim is. MAY: nothing can be broken, the crawler's choice is counted. OURS: what robotgate adds."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 Access: TypeAlias = Literal["open", "closed", "may", "robots"]
 """What the rules of a site say of a URL to the crawler that is judged. May: it may be fetched, and need not be. Robots:
@@ -132,6 +134,8 @@ class Kind:
     body: str = ""
     """The text of its pages that are asked for; empty: each has its own."""
     page: Pages = ()
+    changed: str = ""
+    """The text of its robots.txt after its change, which closes the pages that may be fetched; empty: there is none."""
     told: Answer | None = None
     weight: float = 4.0
     """How many pages it gets, compared with others."""
