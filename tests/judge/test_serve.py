@@ -162,7 +162,7 @@ async def test_the_sites_are_as_peculiar_as_their_names() -> None:
 async def test_a_robots_txt_changes_after_a_second() -> None:
     """As its max-age says; other files stay as they are."""
     site = _site("robots.txt that changes")
-    texts = []
+    texts: list[str] = []
     async with serving() as session:
         while texts[:1] == texts[-1:]:
             async with session.get(site.root + "/robots.txt") as response:
@@ -249,7 +249,7 @@ def test_a_port_that_is_taken() -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = str(other.getsockname()[1])
         ended = CliRunner().invoke(demo, ["--serve", "--port", port])
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert f"port {port} cannot be used" in ended.output
     assert "--port" in ended.output
 

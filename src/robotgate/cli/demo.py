@@ -16,7 +16,7 @@ import click
 
 from robotgate.cli import card, common, output
 from robotgate.cli.judge import conclude, json_option, pages_option, seed_option, shown
-from robotgate.judge.run import Order, conduct
+from robotgate.judge.run import conduct
 from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening, public_keys
 from robotgate.judge.sites import OURS, Plan, draw_plan, examples
 from robotgate.signing import SigningKey
@@ -67,7 +67,7 @@ async def demo(
     see docs/tutorial.md. Ctrl-C ends it. --list prints the URLs of the sites, for example for `robotgate fetch -i -
     --proxy http://127.0.0.1:8009`.
 
-    Exit status: 0 when no rule and no delay was broken, else 1.
+    Exit status: 0 when no rule and no delay was broken, 1 when one was, 2 when nothing could be crawled or served.
     """
     if (serve or is_list) and (workers > 1 or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
@@ -83,15 +83,20 @@ async def demo(
     with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder, shown() as told:
         key = SigningKey.generate()
         key.write(f"{folder}/key.pem")
-        order = Order(
-            commands=list(_commands(folder, workers)),
-            seed=seed,
-            page_count=pages,
-            declared=frozenset({OURS}),
-            delay=DELAY,
+        run = await conduct(
+            list(_commands(folder, workers)),
+            told,
+            DELAY,
+            agent="",
+            declared=[OURS],
+            direct=False,
             keys=public_keys(directory_body([key])),
+            limit=None,
+            only=(),
+            pages=pages,
+            seed=seed,
+            verbose=True,
         )
-        run = await conduct(order, told)
     status = conclude(run, output.Screen(), (json_file, card.as_json))
     shares = Counter(visit.agent.split()[0] for visit in run.visits)
     if len(shares) > 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 from rich.progress import Progress
 
 from robotgate.cli import card, common, output
-from robotgate.judge.run import Order, Run, conduct
-from robotgate.judge.servers import JudgeError, public_keys
+from robotgate.judge.run import Options, Run, conduct
+from robotgate.judge.servers import public_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,8 @@ def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[
 )
 @click.argument("command", nargs=-1, required=True, metavar="COMMAND...")
 @click.option(
-    *("--agent",),
+    "--agent",
+    default="",
     metavar="TOKEN",
     help="The crawler's name in robots.txt. Without it, the one in the User-Agent of its first request.",
 )
@@ -60,7 +61,7 @@ def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[
     help="Seconds after which it is ended.",
 )
 @click.option(
-    "--declare",
+    *("--declare", "declared"),
     type=click.Choice(["ai-train"]),
     multiple=True,
     help="What the crawler says of itself, so that it is judged by it, too.",
@@ -81,18 +82,10 @@ def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[
 async def judge(
     *,
     command: Sequence[str],
-    agent: str | None,
-    direct: bool,
-    only: Sequence[str],
-    limit: float,
-    declare: Sequence[str],
-    keys: Sequence[Ed25519PublicKey],
-    seed: int,
-    pages: int,
     json_file: TextIO | None,
     html_file: TextIO | None,
     junit_file: TextIO | None,
-    verbose: bool,
+    **options: Unpack[Options],
 ) -> int:
     """Run a crawler, in any language, against sites on this machine, and judge what their server saw.
 
@@ -106,23 +99,8 @@ async def judge(
 
     Exit status: 0 when all MUST and SHOULD hold, 1 when one is broken, 2 when nothing could be judged.
     """
-    order = Order(
-        commands=[command],
-        seed=seed,
-        page_count=pages,
-        only=only,
-        agent=agent or "",
-        is_direct=direct,
-        limit=limit,
-        is_quiet=not verbose,
-        declared=frozenset([*declare, "signatures"] if keys else declare),
-        keys=keys,
-    )
-    try:
-        with shown() as told:
-            run = await conduct(order, told)
-    except JudgeError as error:
-        raise common.CommandError(error.message) from error
+    with shown() as told:
+        run = await conduct([command], told, **options)
     if not run.card.score:
         raise common.CommandError(
             f"{command[0]} has requested nothing of the sites (exit status {run.statuses[0]}): -v shows what it prints"

@@ -9,10 +9,10 @@ import socket
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
@@ -36,24 +36,25 @@ _CA_NAMES: Final = (
 """By which programs take their certificate authorities: OpenSSL, Requests, curl, Node.js, LWP."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order(Terms):
-    """A crawl that is to be judged. Where no agent is given, it is that of the first request."""
+class Options(TypedDict):
+    """Of a crawl that is to be judged."""
 
-    commands: Sequence[Sequence[str]]
-    """What is started, all at once. Each is given a part of the URLs."""
-    seed: int = 1
-    page_count: int = 500
-    only: Sequence[str] = ()
-    """Parts of the names of the kinds of sites; without them, all."""
-    is_direct: bool = False
+    agent: str
+    """The crawler's product token; empty: that of the first request."""
+    declared: Sequence[str]
+    """As `Terms.declared`."""
+    direct: bool
     """Whether the sites are addresses of this machine, for a crawler that uses no proxy."""
-    limit: float | None = None
-    """Seconds after which the commands are ended; None: never."""
-    is_quiet: bool = False
-    """Whether what the commands print is dropped. Otherwise it goes to standard error."""
-    keys: Sequence[Ed25519PublicKey] = ()
+    keys: Sequence[Ed25519PublicKey]
     """Those of its signatures."""
+    limit: float | None
+    """Seconds after which the commands are ended; None: never."""
+    only: Sequence[str]
+    """Parts of the names of the kinds of sites; without them, all."""
+    pages: int
+    seed: int
+    verbose: bool
+    """Whether what the commands print goes to standard error. Otherwise it is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Run:
     """A crawl that has ended."""
 
     card: Card
-    visits: tuple[servers.Visit, ...]
+    visits: Sequence[servers.Visit]
     """What the server logged."""
     elapsed: float
     """Seconds that the crawl took, the start of the processes included."""
@@ -69,31 +70,41 @@ class Run:
     """Of the commands; None for one that was ended."""
 
 
-async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], object]) -> Run:
-    """Serve the sites, lead the commands there, and judge what the server has seen.
+async def conduct(
+    commands: Sequence[Sequence[str]],
+    told: Callable[[Plan, servers.Visit | None], object],
+    delay: float = 0.0,
+    **options: Unpack[Options],
+) -> Run:
+    """Serve the sites, lead some commands there, and judge what the server has seen.
 
     Args:
+        commands: are started at once, each with a part of the URLs.
         told: called with the plan when all is ready, and then with each request.
+        delay: as `Terms.delay`.
 
     Raises:
         JudgeError: a command does not start.
     """
     began_at = time.monotonic()
     ports, hosts, start = None, [servers.LOOPBACK], f"http://{servers.START}"
-    if order.is_direct:
+    if options["direct"]:
         ports = {80: _free_port(), 8080: _free_port()}
         start = f"http://{servers.LOOPBACK}:{ports[80]}"
-    plan, visits = draw_plan(order.seed, order.page_count, order.only, ports), list[servers.Visit]()
+    visits: list[servers.Visit] = []
+    plan = draw_plan(options["seed"], options["pages"], options["only"], ports)
     if not plan.groups:
-        raise servers.JudgeError(f"no kind of site is called {' or '.join(order.only)}: see --only")
+        raise servers.JudgeError(f"no kind of site is called {' or '.join(options['only'])}: see --only")
 
     def note(_: object, visit: servers.Visit) -> None:
         visits.append(visit)
         told(plan, visit)
 
-    server = servers.SiteServer(plan, note, order.agent, start, order.keys)
-    async with AsyncExitStack() as stack, servers.measured_lag() as lag:
+    server = servers.SiteServer(plan, note, options["agent"], start, options["keys"])
+    lag = [0.0]
+    async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
+        stack.callback(asyncio.create_task(servers.measure_lag(lag)).cancel)
         authority = Authority()
         authority.cert_pem.write_to_path(folder / "ca.pem")
         if ports is not None:
@@ -110,25 +121,20 @@ async def conduct(order: Order, told: Callable[[Plan, servers.Visit | None], obj
             "sitemap": f"{start}/sitemap.xml",
             "ca": str(folder / "ca.pem"),
         }
+        followed = []
+        for number, command in enumerate(commands):
+            urls = folder / f"urls-{number}.txt"
+            # So each has some of every larger site.
+            share = plan.urls[number :: len(commands)]
+            urls.write_text("".join(f"{url}\n" for url in share), encoding="utf-8")
+            followed.append(_follow(command, options, {**places, "urls": str(urls)}))
         _obey_signals()
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                running = []
-                for number, command in enumerate(order.commands):
-                    urls = folder / f"urls-{number}.txt"
-                    # So each has some of every larger site.
-                    share = plan.urls[number :: len(order.commands)]
-                    urls.write_text("".join(f"{url}\n" for url in share), encoding="utf-8")
-                    follow = _follow(command, order, {**places, "urls": str(urls)})
-                    running.append(tasks.create_task(follow))
-        except ExceptionGroup as group:
-            # The first that failed is the reason.
-            raise group.exceptions[0] from None
+        statuses = await asyncio.gather(*followed)
         elapsed = time.monotonic() - began_at
-    terms = replace(order, agent=server.agent or "unknown", lag=lag[0])
+    declared = frozenset([*options["declared"], "signatures"] if options["keys"] else options["declared"])
+    terms = Terms(agent=server.agent or "unknown", declared=declared, delay=delay, lag=lag[0])
     card = judge(plan, visits, terms, server.tunnels)
-    statuses = [task.result() for task in running]
-    return Run(card=card, visits=tuple(visits), elapsed=elapsed, statuses=statuses)
+    return Run(card=card, visits=visits, elapsed=elapsed, statuses=statuses)
 
 
 def _obey_signals() -> None:
@@ -140,7 +146,7 @@ def _obey_signals() -> None:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str]) -> int | None:
+async def _follow(command: Sequence[str], options: Options, places: Mapping[str, str]) -> int | None:
     """Start a command, wait until it ends or has to, and end all that it has started."""
     arguments = [filled(argument, places) for argument in command]
     names = {name: value for name, value in os.environ.items() if name.casefold() not in _PROXY_NAMES}
@@ -149,7 +155,7 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
     if places["proxy"]:
         for name in _PROXY_NAMES[:2]:
             names[name] = names[name.upper()] = places["proxy"]
-    stream = asyncio.subprocess.DEVNULL if order.is_quiet else STDERR
+    stream = STDERR if options["verbose"] else asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
             *arguments,
@@ -165,7 +171,7 @@ async def _follow(command: Sequence[str], order: Order, places: Mapping[str, str
     status: int | None = None
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(order.limit):
+            async with asyncio.timeout(options["limit"]):
                 status = await process.wait()
     finally:
         await _end(process)

@@ -56,7 +56,9 @@ _URLSET: Final = (
 
 
 class JudgeError(click.ClickException):
-    """Nothing can be judged: a port is taken, the command does not start, or a worker died."""
+    """Nothing can be judged: a port is taken, or the command does not start."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,23 +278,9 @@ async def listening(
         yield listener.sockets[0].getsockname()[1]
 
 
-@asynccontextmanager
-async def measured_lag() -> AsyncIterator[list[float]]:
-    """Measure by how many seconds this process is late at worst until the end of the block: the error of its clock.
-
-    Yields:
-        The one figure, as it grows.
-    """
-    worst = [0.0]
-
-    async def measure() -> None:
-        while True:
-            due_at = time.monotonic() + TICK_DELAY
-            await asyncio.sleep(TICK_DELAY)
-            worst[0] = max(worst[0], time.monotonic() - due_at)
-
-    measuring = asyncio.create_task(measure())
-    try:
-        yield worst
-    finally:
-        measuring.cancel()
+async def measure_lag(worst: list[float]) -> None:
+    """Measure by how many seconds this process is late at worst, until it is cancelled: the error of its clock."""
+    while True:
+        due_at = time.monotonic() + TICK_DELAY
+        await asyncio.sleep(TICK_DELAY)
+        worst[0] = max(worst[0], time.monotonic() - due_at)
