@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
 from robotgate.judge.sites import Plan, draw_plan, filled
-from robotgate.judge.tls import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +104,7 @@ async def conduct(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
         stack.callback(asyncio.create_task(servers.measure_lag(lag)).cancel)
-        authority = Authority()
+        authority = servers.Authority()
         authority.cert_pem.write_to_path(folder / "ca.pem")
         if ports is not None:
             # Another name of an address needs no listener of its own.

@@ -10,13 +10,16 @@ import asyncio
 import gzip
 import json
 import re
+import ssl
 import time
 import zlib
 from base64 import b64decode, urlsafe_b64decode
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -25,16 +28,14 @@ import click
 from aiohttp import web
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from trustme import CA
 from yarl import URL
 
 from robotgate.judge.sites import CHANGE_DELAY, ROBOTS_PATH, Answer, Bucket, Kind, Page, Plan, Site, examples
-from robotgate.judge.tls import serve_tunnel
 from robotgate.signing.signer import DERIVED, Target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-
-    from robotgate.judge.tls import Authority
 
 LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
@@ -154,7 +155,7 @@ class SiteServer:
             return replace(page, text=site.kind.changed) if is_changed else page
         self._asked[site.root] += 1
         kind, limit = site.kind, self._limits.get(site.root)
-        if kind.is_signed:
+        if kind.declared == "signatures":
             is_welcome = is_signed(request, site.root + page.path, self._keys)
             return replace(page, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
         if kind.told is not None and self._asked[site.root] in kind.told.at:
@@ -234,6 +235,47 @@ def is_signed(request: web.BaseRequest, url: str, keys: Sequence[Ed25519PublicKe
     return False
 
 
+class Authority(CA):
+    """Signs the certificates of the sites."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context: Callable[[str, str | None], ssl.SSLContext] = cache(self._context)
+        """The TLS context for a host, with what is wrong with its certificate, if anything."""
+
+    def _context(self, host: str, fault: str | None) -> ssl.SSLContext:
+        issuer = CA() if fault == "unknown" else self
+        name = "another.test" if fault == "name" else host
+        # Some systems take no certificate that is valid for years.
+        now, day = datetime.now(UTC), timedelta(days=1)
+        expires_at = now - day if fault == "expired" else now + day
+        certificate = issuer.issue_cert(name, not_before=now - 2 * day, not_after=expires_at)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        certificate.configure_cert(context)
+        return context
+
+
+async def _serve_tunnel(request: web.BaseRequest, http: web.Server, context: ssl.SSLContext | None) -> None:
+    """Accept a CONNECT, and serve what comes through its tunnel: HTTP, mostly within TLS."""
+    transport, protocol = request.transport, request.protocol
+    if transport is None:
+        return
+    transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    # For the protocol that has read the CONNECT, the connection ends here.
+    protocol.transport = None
+    protocol.connection_lost(None)
+    inner = http()
+    if context is None:
+        transport.set_protocol(inner)
+        inner.connection_made(transport)
+        return
+    # The client may refuse the certificate.
+    with suppress(OSError):
+        secure = await asyncio.get_running_loop().start_tls(transport, inner, context, server_side=True)
+        if secure is not None:
+            inner.connection_made(secure)
+
+
 @asynccontextmanager
 async def listening(
     server: SiteServer, port: int, authority: Authority | None = None, hosts: Sequence[str] = (LOOPBACK,)
@@ -262,7 +304,7 @@ async def listening(
             if authority is None or site is None:
                 return web.Response(status=502, reason="No such site")
             context = authority.context(site.host, site.kind.certificate)
-        await serve_tunnel(request, http, context)
+        await _serve_tunnel(request, http, context)
         # It reaches nobody.
         return web.Response()
 

@@ -25,10 +25,6 @@ MIN_PAGES: Final = 4
 CHANGE_DELAY: Final = 1.0
 """Seconds from the first request for a robots.txt to its change."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly keen lunar mossy narrow olive
-plain quiet rustic silver tidal upper velvet windy young"""
-_SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index journal kitchen library museum notes
-orchard press quarry records seminar tower union weekly"""
 _FILL: Final = re.compile(r"\{fill (\d+)\}")
 _COMMENT: Final = "# a line of no importance, one of very many\n"
 _LONG: Final = "segment-of-a-long-path-" * 22
@@ -126,7 +122,7 @@ class Kind:
     breaks: str = "closed"
     """The name of the check that finds a breach."""
     declared: str | None = None
-    """What a crawler has to declare for this row to hold; None: it holds for all."""
+    """What a crawler has to declare for this row to hold; None: it holds for all. Pages ask for ``signatures``."""
     robots: Page = field(default_factory=lambda: Page(path=ROBOTS_PATH, access="robots", text=_RULES))
     closed: Sequence[str] = ("/private/{}", "/tmp/{}")  # noqa: S108 - of a URL
     open: Sequence[str] = ("/articles/{}", "/news/{}")
@@ -143,8 +139,6 @@ class Kind:
     """Seconds that its rules ask for."""
     limit: float | None = None
     """Requests a second above which it answers 429, and says no more; None: no such limit."""
-    is_signed: bool = False
-    """Whether its pages ask for signatures."""
     scheme: str = "http"
     port: int | None = None
     """None: the default of the scheme."""
@@ -251,11 +245,8 @@ def draw_plan(
         ports: where those on port 80 and others listen, each site at an address of this machine; None: they have names.
     """
     rng = random.Random(seed)
-    if ports is None:
-        names = [f"{first}-{second}.test" for first in _FIRST.split() for second in _SECOND.split()]
-        rng.shuffle(names)
-    else:
-        names = [f"127.0.{number // 250 + 1}.{number % 250 + 1}" for number in range(500)]
+    name = "site-{0}.test" if ports is None else "127.0.{1}.{2}"
+    hosts = (name.format(number, number // 250 + 1, number % 250) for number in count(1))
     kinds = [
         kind
         for kind in table("kind")
@@ -263,7 +254,6 @@ def draw_plan(
         and (not only or any(part.casefold() in kind.name.casefold() for part in only))
     ]
     total = sum(kind.weight for each in kinds for kind in each.group) or 1.0
-    hosts = iter(names)
     groups = tuple(
         (kind, _drawn(kind, hosts, random.Random(f"{seed}/{kind.name}"), page_count / total, ports or {}))
         for kind in kinds
