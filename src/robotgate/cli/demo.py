@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate.cli import card, common, output
+from robotgate.cli import common, output
+from robotgate.cli.card import as_json
 from robotgate.cli.judge import conclude, json_option, pages_option, seed_option, shown
 from robotgate.judge.run import conduct
 from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening, public_keys
@@ -83,7 +84,7 @@ async def demo(
     with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder, shown() as told:
         key = SigningKey.generate()
         key.write(f"{folder}/key.pem")
-        run = await conduct(
+        card = await conduct(
             list(_commands(folder, workers)),
             told,
             DELAY,
@@ -97,11 +98,11 @@ async def demo(
             seed=seed,
             verbose=True,
         )
-    status = conclude(run, output.Screen(), (json_file, card.as_json))
-    shares = Counter(visit.agent.split()[0] for visit in run.visits)
+    status = conclude(card, output.Screen(), (json_file, as_json))
+    shares = Counter(visit.agent.split()[0] for visit in card.visits)
     if len(shares) > 1:
         counts = ", ".join(f"{count} of {agent}" for agent, count in sorted(shares.items()))
-        output.to_stdout(f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
+        output.to_stdout(f"{len(shares)} workers in {card.elapsed:.1f} s: requests {counts}")
     return status
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 from rich.progress import Progress
 
-from robotgate.cli import card, common, output
-from robotgate.judge.run import Options, Run, conduct
+from robotgate.cli import common, output
+from robotgate.cli.card import as_html, as_json, as_junit, print_card
+from robotgate.judge.run import Options, conduct
 from robotgate.judge.servers import public_keys
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    from robotgate.judge.judge import Card
     from robotgate.judge.servers import Visit
     from robotgate.judge.sites import Plan
 
@@ -100,22 +102,22 @@ async def judge(
     Exit status: 0 when all MUST and SHOULD hold, 1 when one is broken, 2 when nothing could be judged.
     """
     with shown() as told:
-        run = await conduct([command], told, **options)
-    if not run.card.score:
+        card = await conduct([command], told, **options)
+    if not card.score:
         raise common.CommandError(
-            f"{command[0]} has requested nothing of the sites (exit status {run.statuses[0]}): -v shows what it prints"
+            f"{command[0]} has requested nothing of the sites (exit status {card.statuses[0]}): -v shows what it prints"
         )
-    reports = ((json_file, card.as_json), (html_file, card.as_html), (junit_file, card.as_junit))
-    return conclude(run, output.Screen(), *reports)
+    reports = ((json_file, as_json), (html_file, as_html), (junit_file, as_junit))
+    return conclude(card, output.Screen(), *reports)
 
 
-def conclude(run: Run, screen: output.Screen, *reports: tuple[TextIO | None, Callable[[Run], str]]) -> int:
-    """Print and write the reports of a run, and return the exit status."""
-    card.print_card(screen, run)
+def conclude(card: Card, screen: output.Screen, *reports: tuple[TextIO | None, Callable[[Card], str]]) -> int:
+    """Print and write the reports of a crawl, and return the exit status."""
+    print_card(screen, card)
     for file, report in reports:
         if file is not None:
-            file.write(report(run))
-    return 0 if run.card.is_whole else 1
+            file.write(report(card))
+    return 0 if card.is_whole else 1
 
 
 @contextmanager

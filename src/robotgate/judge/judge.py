@@ -85,6 +85,12 @@ class Card:
     rows: Sequence[Row]
     outside: Mapping[str, int]
     """Requests for names that are no sites."""
+    visits: Sequence[Visit]
+    """All requests, by time."""
+    elapsed: float = 0.0
+    """Seconds that the crawl took, the start of its processes included."""
+    statuses: Sequence[int | None] = ()
+    """Of its processes; None for one that was ended."""
 
     @property
     def score(self) -> dict[Severity, tuple[int, int]]:
@@ -304,7 +310,7 @@ def judge(
             row = _row(seen, began_at, is_met=not own.isdisjoint(tunnels))
             rows.append(replace(row, sites=()) if kind in everywhere else row)
     strangers = {name: count for name, count in outside.items() if name not in names}
-    return Card(terms=terms, seed=plan.seed, rows=rows, outside=strangers)
+    return Card(terms=terms, seed=plan.seed, rows=rows, outside=strangers, visits=ordered)
 
 
 def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:

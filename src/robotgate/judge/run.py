@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -56,25 +56,12 @@ class Options(TypedDict):
     """Whether what the commands print goes to standard error. Otherwise it is dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A crawl that has ended."""
-
-    card: Card
-    visits: Sequence[servers.Visit]
-    """What the server logged."""
-    elapsed: float
-    """Seconds that the crawl took, the start of the processes included."""
-    statuses: Sequence[int | None]
-    """Of the commands; None for one that was ended."""
-
-
 async def conduct(
     commands: Sequence[Sequence[str]],
     told: Callable[[Plan, servers.Visit | None], object],
     delay: float = 0.0,
     **options: Unpack[Options],
-) -> Run:
+) -> Card:
     """Serve the sites, lead some commands there, and judge what the server has seen.
 
     Args:
@@ -132,8 +119,7 @@ async def conduct(
         elapsed = time.monotonic() - began_at
     declared = frozenset([*options["declared"], "signatures"] if options["keys"] else options["declared"])
     terms = Terms(agent=server.agent or "unknown", declared=declared, delay=delay, lag=lag[0])
-    card = judge(plan, visits, terms, server.tunnels)
-    return Run(card=card, visits=visits, elapsed=elapsed, statuses=statuses)
+    return replace(judge(plan, visits, terms, server.tunnels), elapsed=elapsed, statuses=statuses)
 
 
 def _obey_signals() -> None:
