@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks import pace, promises_model, scopes_model, shares_model, weave
+from benchmarks import nodes_model, pace, promises_model, scopes_model, shares_model, weave
 from benchmarks.__main__ import NAMES, main
 from benchmarks._bench import Cost, interleaved
 from benchmarks._plots import PICTURES, THEMES, draw, exponent, stale_plots
@@ -156,6 +156,14 @@ def test_model_of_shares_runs() -> None:
     used, _, _, most = shares_model.figures(shares_model.CASES["two busy, six idle"], phase=10.0)
     assert used > 0.9
     assert most == shares_model.RATE
+
+
+def test_model_of_nodes_runs() -> None:
+    """With idle cores a crawl takes as long as its largest host; with busy ones at least as long as these need."""
+    assert nodes_model.crawled(nodes_model.Shape(cpu=1e-6, delay=10), hosts=200).to_delay == pytest.approx(
+        1, 0.1
+    )
+    assert 1 < nodes_model.crawled(nodes_model.Shape(cpu=0.05, delay=0.001), hosts=2_000).to_cpu < 2
 
 
 @pytest.mark.parametrize("engine", promises_model.ENGINES)
