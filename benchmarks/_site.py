@@ -178,6 +178,7 @@ def serving(
     hidden: Mapping[str, Hidden] = MappingProxyType({}),
     certificate: Path | None = None,
     body: bytes | None = None,
+    fields: bytes = b"",
 ) -> Iterator[Site]:
     """Serve until the end of the block. Hosts whose names begin with `OWN` have their numbers in their rules.
 
@@ -186,11 +187,13 @@ def serving(
         hidden: the limits of some hosts, by their names.
         certificate: a file with the certificate and the key of all hosts, which are served by TLS then.
         body: that of each page; None: `BODY`.
+        fields: further ones of each page with such a body.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
+    page = PAGE if body is None else _answer(b"text/html; charset=utf-8", body, b"200 OK" + fields)
     process = context.Process(
-        target=_serve, args=(theirs, addresses, dict(hidden), certificate, body), daemon=True
+        target=_serve, args=(theirs, addresses, dict(hidden), certificate, page), daemon=True
     )
     process.start()
     try:
@@ -205,7 +208,7 @@ def _serve(
     addresses: Sequence[str],
     hidden: Mapping[str, Hidden],
     certificate: Path | None,
-    body: bytes | None,
+    page: bytes,
 ) -> None:
     prepare(0)
     tls = None
@@ -213,7 +216,6 @@ def _serve(
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate)
     seen: list[Seen] = []
-    page = PAGE if body is None else _answer(b"text/html; charset=utf-8", body)
     asyncio.run(_answer_all(pipe, addresses, partial(Talk, SHOP, seen, hidden, page), seen, tls))
 
 
