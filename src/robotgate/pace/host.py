@@ -590,12 +590,15 @@ class Host(HostPlaces, Leased):
             self.latency = latency
         if is_good and not turn.ahead:
             # Pages: a robots.txt takes a server no work.
-            late = max(LATE, SLOWER * self.best_latency)
             if took < self.best_latency:
                 self.best_latency = took
-            elif self.is_adaptive and took > late and self.latency is not None and self.latency > late:
+            elif (
+                self.is_adaptive
+                and took > LATE
+                and min(took, latency) > max(LATE, SLOWER * self.best_latency)
+            ):
                 # What it takes longer than at its best it needs to recover. One answer at most doubles the delay.
-                slowness = min(self.latency - self.best_latency, 2 * taught_from(self))
+                slowness = min(latency - self.best_latency, 2 * taught_from(self))
                 self._teach(now).raise_to(self, slowness, now=now, most=self.max_learned)
         if self.heeds_latency or self.learner is not None:
             self._update_delay()
