@@ -203,7 +203,7 @@ class Places:
         """Return those that a turn needs one of."""
         return self.robots if turn.ahead else self.pages
 
-    def move(self, turn: TurnPlace, move: Move) -> None:  # noqa: C901, PLR0912  # All that moves, in one place.
+    def move(self, turn: TurnPlace, move: Move) -> None:  # noqa: C901  # All that moves, in one place.
         """Move a turn, and all that has to move with it.
 
         Raises:
@@ -219,7 +219,8 @@ class Places:
         elif move.leaves_queue:
             turn.in_line = None
             self._dequeue(turn, is_first=move is GRANT)
-        # 2. A slot of its host, a permit, and a place in each scope.
+        # 2. A slot of its host, a permit, and a place in each scope. No other turn of the host is granted between this
+        # one's grant and its start; scopes count those.
         if move.takes_slot:
             host.in_slots += (turn,)
             (self.robots if turn.ahead else self.pages).held.add(turn)
@@ -227,7 +228,15 @@ class Places:
                 turn.scopes = turn.paced.scopes
                 for scope in turn.scopes:
                     scope.held.add(turn)
-        elif move.frees_slot:
+            if move is GRANT:
+                host.starting = turn
+                for scope in turn.scopes:
+                    scope.granted += 1
+        elif move is START or move is GIVE_BACK:
+            host.starting = None
+            for scope in turn.scopes:
+                scope.granted -= 1
+        if move.frees_slot:
             host.in_slots = (
                 tuple([other for other in host.in_slots if other is not turn])
                 if len(host.in_slots) > 1
@@ -236,16 +245,6 @@ class Places:
             (self.robots if turn.ahead else self.pages).held.discard(turn)
             for scope in turn.scopes:
                 scope.held.discard(turn)
-        # 3. No other turn of the host is granted between this one's grant and its start; scopes count those.
-        if move is GRANT:
-            host.starting = turn
-            for scope in turn.scopes:
-                scope.granted += 1
-        elif move is START or move is GIVE_BACK:
-            host.starting = None
-            for scope in turn.scopes:
-                scope.granted -= 1
-        if move.frees_slot:
             turn.scopes = ()
 
     def _enqueue(self, turn: TurnPlace) -> None:
