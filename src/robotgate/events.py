@@ -361,7 +361,7 @@ class Events:
 
     def is_heard(self, kind: type[Event]) -> bool:
         """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
-        return bool(self._subscribers[kind]) or logger.isEnabledFor(LEVELS[kind])
+        return self._subscribers[kind] != () or logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
