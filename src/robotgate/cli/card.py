@@ -72,7 +72,7 @@ def facts(card: Card) -> dict[str, str]:
         "pages": f"{blocked:,} closed ones left alone, {missed:,} open ones missed",
         "outside": ", ".join(sorted(card.outside)[:5]),
         "not seen": f"{unseen} claims" if unseen else "",
-        **{name: f"{held} of {judged} held" for name, (held, judged) in card.score.items()},
+        **{str(name): f"{held} of {judged} held" for name, (held, judged) in card.score.items()},
     }
     return {name: value for name, value in said.items() if value}
 

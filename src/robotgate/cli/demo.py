@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections import Counter
@@ -19,12 +18,11 @@ from robotgate.cli.card import as_json
 from robotgate.cli.judge import conclude, json_option, pages_option, seed_option, shown
 from robotgate.judge.run import conduct
 from robotgate.judge.servers import LOOPBACK, SiteServer, Visit, listening, public_keys
-from robotgate.judge.sites import OURS, Plan, draw_plan, examples
+from robotgate.judge.sites import OURS, Plan, draw_plan, examples, filled
 from robotgate.signing import SigningKey
 from robotgate.signing.directory import directory_body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from aiohttp import web
@@ -32,6 +30,13 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 8009
 DELAY: Final = 0.15
 """Seconds: the crawler's own, which is less than its default so that the demonstration does not take long."""
+CRAWLER: Final = f"""
+-m robotgate --config {{folder}}/none.toml fetch --quiet --input {{urls}} --output {{folder}}/rows-{{worker}}.jsonl
+--proxy {{proxy}} --store {{folder}}/demo.db --sign {{folder}}/key.pem --agent-url https://crawler.test
+--agent RobotgateDemo/1.{{worker}} --contact demo@robotgate.example --purpose ai_train
+--delay {DELAY} --give-up-after 1
+""".split()
+"""What Python runs as each of the workers."""
 _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
@@ -84,8 +89,14 @@ async def demo(
     with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder, shown() as told:
         key = SigningKey.generate()
         key.write(f"{folder}/key.pem")
+        # The user's own options are not for the demonstration.
+        Path(folder, "none.toml").touch()  # noqa: ASYNC240 - nothing else runs yet
+        commands = [
+            [sys.executable, *(filled(word, {"folder": folder, "worker": f"{worker}"}) for word in CRAWLER)]
+            for worker in range(1, workers + 1)
+        ]
         card = await conduct(
-            list(_commands(folder, workers)),
+            commands,
             told,
             DELAY,
             agent="",
@@ -104,29 +115,6 @@ async def demo(
         counts = ", ".join(f"{count} of {agent}" for agent, count in sorted(shares.items()))
         output.to_stdout(f"{len(shares)} workers in {card.elapsed:.1f} s: requests {counts}")
     return status
-
-
-def _commands(folder: str, workers: int) -> Iterator[Sequence[str]]:
-    """What crawls, with what it keeps in a folder that is new."""
-    config = Path(folder) / "none.toml"
-    # That of the user is not for the demonstration.
-    config.touch()
-    program = (sys.executable, "-m", "robotgate", "--config", str(config), "fetch", "--quiet")
-    crawled = ("--input", "{urls}", "--output", os.devnull, "--proxy", "{proxy}")
-    named = ("--contact", "demo@robotgate.example", "--agent-url", "https://crawler.test")
-    ours = (
-        "--sign",
-        f"{folder}/key.pem",
-        "--store",
-        f"{folder}/demo.db",
-        "--purpose",
-        "ai_train",
-        "--give-up-after",
-        "1",
-    )
-    for worker in range(1, workers + 1):
-        agent = ("--agent", f"RobotgateDemo/1.{worker}", "--delay", str(DELAY))
-        yield (*program, *crawled, *named, *ours, *agent)
 
 
 def greeting(proxy: str, plan: Plan) -> str:
