@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
-from weakref import ref
+from weakref import WeakValueDictionary
 
 from robotgate.rules.grammar import AFTER_VALUE, EVERYBODY, RULES, RuleKind, canonical, text_of
 from robotgate.rules.match import NO_PATTERNS, DisallowPatterns, Patterns, are_normal, read_patterns
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 _MAX_DECISIONS: Final = 1_024
 """How many decisions are kept for further questions."""
-_TABLES: Final[dict[int, ref[DisallowPatterns]]] = {}
+_TABLES: Final[WeakValueDictionary[int, DisallowPatterns]] = WeakValueDictionary()
 """By a hash of the rules as written: of 699 real files 154 have those of another."""
-_MAX_TABLES: Final = 10_000
-"""How many of them are noted, those of forgotten files included."""
 FOR_EVERYBODY: Final = (EVERYBODY,)
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
@@ -92,12 +90,9 @@ class WrittenRules:
             patterns = iter(read_patterns(text_of(lines), origin))
             written = [list(islice(patterns, len(values))) for values in written]
         key = hash(lines)
-        tables = _TABLES[key]() if key in _TABLES else None
+        tables = _TABLES.get(key)
         if tables is None or [[*tables.allow.patterns], [*tables.patterns]] != written:
-            tables = _tables_of(*written)
-            if len(_TABLES) >= _MAX_TABLES:
-                _TABLES.clear()
-            _TABLES[key] = ref(tables)
+            tables = _TABLES[key] = _tables_of(*written)
         return tables
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
