@@ -51,7 +51,8 @@ class OneForAll(MemoryStore):
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """The host's record."""
-        return next((record for known, record in self._records.items() if known.host == origin.host), None)
+        known = await self.origins(origin.host)
+        return await super().load_record(known[0]) if known else None
 
 
 class Cutting(MemoryStore):
@@ -109,7 +110,7 @@ class Thorough(MemoryStore):
 
     async def forget_record(self, origin: Origin) -> bool:
         """All origins."""
-        known = origin in self._records
+        known = await super().forget_record(origin)
         if known:
             self._records.clear()
         return known
@@ -184,7 +185,8 @@ class Overwriting(MemoryStore):
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """The last word counts."""
-        self._hosts.update(states)
+        for key, state in states.items():
+            self._grants.keep(key, state)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
+from dataclasses import fields
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from robotgate import MemoryStore, OptionError, Origin, StoreError
-from robotgate.pace.state import FORGIVEN_AFTER
+from robotgate.pace.state import FORGIVEN_AFTER, Kind
 from robotgate.sites import RobotsRecord
 from robotgate.sites.status_table import Outcome
 from robotgate.stores import HostState, OperatorBlock, Pruned, Wanted
 from robotgate.stores.memory import LONGEST_DELAY
 
 NOW: Final = 1_795_233_600.0
+
+
+seconds = st.sampled_from([0.0, math.inf]) | st.floats(0, 4e9)
+texts = st.text(max_size=9)
+VALUES: Final[dict[Kind, st.SearchStrategy[object]]] = {
+    Kind.INSTANT: seconds,
+    Kind.DURATION: seconds,
+    Kind.LEARNED: seconds,
+    Kind.COUNT: st.integers(0, 2**70),
+    Kind.STARTS: st.lists(st.tuples(seconds, st.integers(0, 99)), max_size=4).map(tuple),
+}
 
 
 def origin(number: int) -> Origin:
@@ -45,6 +60,43 @@ def test_bound_that_makes_no_sense_is_refused(value: int) -> None:
     """By name, when the store is made."""
     with pytest.raises(OptionError, match=r"^max_hosts="):
         MemoryStore(max_hosts=value)
+
+
+@given(
+    st.builds(
+        HostState,
+        **{
+            field.name: VALUES[field.metadata["kind"]] | st.just(field.default) for field in fields(HostState)
+        },
+    ),
+    st.builds(
+        RobotsRecord,
+        origin=st.builds(
+            Origin, st.sampled_from(["http", "https"]), st.sampled_from(["a", "::1"]), st.integers(1, 9)
+        ),
+        outcome=st.sampled_from(Outcome),
+        status=st.none() | st.integers(100, 999),
+        cause=st.none() | texts,
+        checked_at=seconds,
+        fresh_until_at=seconds,
+        failures=st.integers(0, 99),
+        failing_since_at=st.none() | seconds,
+        body=st.binary(max_size=9),
+        fetched_at=st.none() | seconds,
+        robots_url=texts | st.just("http://a:9/robots.txt"),
+        redirects=st.lists(texts, max_size=2).map(tuple),
+        etag=st.none() | texts,
+        last_modified=st.none() | texts,
+    ),
+)
+async def test_everything_comes_back(state: HostState, kept: RobotsRecord) -> None:
+    """To the last bit."""
+    store = MemoryStore()
+    await store.save_hosts({"a.example": state})
+    assert await store.load_host("a.example") == state
+    await store.save_record(kept)
+    assert await store.load_record(kept.origin) == kept
+    assert await store.origins() == [kept.origin]
 
 
 async def test_oldest_records_go_first() -> None:

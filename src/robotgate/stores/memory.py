@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
+from robotgate.pace.packing import Form, packed, parts_of
 from robotgate.pace.state import HostState, is_served, merged
+from robotgate.sites.packed import pack_record, unpack_record
 from robotgate.stores.base import PLACE, OwnStore, Pruned
 from robotgate.stores.grants import Grants, SessionSide
 from robotgate.stores.session import BaseSession, NewsQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from robotgate.pace.packing import Packed
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 
@@ -25,6 +28,9 @@ LOOKS: Final = 4
 LONGEST_DELAY: Final = 600.0
 """Seconds after a visit for which its host stays. The state of a first visit may lack the delay that robots.txt asks
 for, which counts from that visit. A gate refuses delays over its `max_delay`, which is a minute by default."""
+_STATE: Final = Form(HostState)
+# The types of the arguments are those of the fields.
+_make_state: Final[Callable[..., HostState]] = HostState
 _TIME: Final = 0.0
 """The lease clock of sessions in one event loop. It stands still: no session expires."""
 
@@ -48,33 +54,36 @@ class MemoryStore(OwnStore):
     def __init__(self, *, max_hosts: int = MAX_HOSTS) -> None:
         check_whole("max_hosts", max_hosts, least=1)
         self._max_hosts = max_hosts
-        self._records: OrderedDict[Origin, RobotsRecord] = OrderedDict()
-        self._grants = Grants("memory")
-        self._hosts = self._grants.states
+        self._records: OrderedDict[str, Packed] = OrderedDict()
+        """By origin as text."""
+        self._grants = PackedGrants("memory")
+        self._hosts = self._grants.packed
         self._sessions: dict[str, MemorySession] = {}
         self._now = 0.0
         """The latest instant of the past in any saved state."""
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`."""
-        return self._records.get(origin)
+        packed = self._records.get(origin.text)
+        return None if packed is None else unpack_record(packed)
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`."""
-        self._records[record.origin] = record
-        self._records.move_to_end(record.origin)
+        key = record.origin.text
+        self._records[key] = pack_record(record)
+        self._records.move_to_end(key)
         if len(self._records) > self._max_hosts:
             self._records.popitem(last=False)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """As `Store.load_host`."""
-        return self._hosts.get(pace_key)
+        return self._grants.known(pace_key)
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """As `Store.save_hosts`; among several sessions the later instants count."""
         is_shared = len(self._sessions) > 1
         for pace_key, state in states.items():
-            known = self._hosts.get(pace_key) if is_shared else None
+            known = self._grants.known(pace_key) if is_shared else None
             self._grants.keep(pace_key, state if known is None else merged(known, state))
             self._keep_bound()
 
@@ -99,8 +108,8 @@ class MemoryStore(OwnStore):
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
-        there = (origin for origin in self._records if host in {None, origin.host})
-        return sorted(there, key=PLACE)
+        there = (unpack_record(packed).origin for packed in self._records.values())
+        return sorted((origin for origin in there if host in {None, origin.host}), key=PLACE)
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
@@ -108,7 +117,7 @@ class MemoryStore(OwnStore):
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`."""
-        return self._records.pop(origin, None) is not None
+        return self._records.pop(origin.text, None) is not None
 
     async def forget_host(self, pace_key: str) -> bool:
         """As `Catalogue.forget_host`."""
@@ -121,7 +130,7 @@ class MemoryStore(OwnStore):
     def _keep_bound(self) -> None:
         if len(self._hosts) > self._max_hosts:
             # These two instants are past; the others of the state may lie in the future.
-            state = next(reversed(self._hosts.values()))
+            state = self._grants.known(next(reversed(self._hosts))) or HostState()
             self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
             self._evict_hosts(now=self._now, looks=LOOKS)
 
@@ -131,7 +140,8 @@ class MemoryStore(OwnStore):
         for _ in range(looks):
             if len(self._hosts) <= self._max_hosts:
                 break
-            pace_key, state = next(iter(self._hosts.items()))
+            pace_key = next(iter(self._hosts))
+            state = self._grants.known(pace_key) or HostState()
             if state.last_visit_at is not None and state.last_visit_at + LONGEST_DELAY > now:
                 # All other hosts were saved later.
                 break
@@ -158,6 +168,27 @@ class MemoryStore(OwnStore):
 
     def __repr__(self) -> str:
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
+
+
+class PackedGrants(Grants):
+    """Keeps states in a small form."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(epoch)
+        self.packed: dict[str, Packed] = {}
+
+    def known(self, key: str) -> HostState | None:
+        """As `Grants.known`."""
+        if key not in self.packed:
+            return None
+        (part,), apart = parts_of(self.packed[key])
+        return _make_state(**dict(_STATE.values(part, apart)))
+
+    def keep(self, key: str, state: HostState) -> None:
+        """As `Grants.keep`."""
+        apart: list[object] = []
+        self.packed.pop(key, None)
+        self.packed[key] = packed([_STATE.part(state, apart)], apart)
 
 
 class MemorySession(NewsQueue, BaseSession):
