@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Work = Callable[..., Coroutine[object, None, Values]]
 
 PACKAGES: Final = ("robotgate", "aiolimiter", "protego")
-LIMIT: Final = 1_500
+LIMIT: Final = 650
 """Bytes of a known host, beside those of its file, which are the store's."""
 WARMING: Final = 1_000
 """Hosts that come first, so that what is there once does not count: caches of yarl's, for one, that hold so many."""

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
 from inspect import Parameter
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
@@ -58,16 +59,18 @@ from robotgate.pace.turn import Permits, Places
 from robotgate.rules.normal import as_written
 from robotgate.rules.parser import COMPILERS
 from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.sites.packed import sites_of
 from robotgate.stores.base import SharedStore
 from robotgate.threads import ThreadsafeGate
 from robotgate.urls import pace_key_function
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator
 
     from yarl import URL
 
     from robotgate.options import ByOption, HostOverride
+    from robotgate.pace.host import Host
     from robotgate.rules.verdict import Verdict
     from robotgate.sitemaps.parse import SitemapEntry
     from robotgate.sitemaps.walk import SitemapFault
@@ -650,7 +653,7 @@ class RobotGate:
         now, wait_time = self._scheduler.now(), self._scheduler.wait_time
         return [
             HostView.of(host, now=now, next_allowed_at=now + min(map(wait_time, host.origins), default=0.0))
-            for host in self._scheduler.hosts.values()
+            for host in self._all_hosts()
         ]
 
     def origins(self) -> list[OriginView]:
@@ -660,7 +663,7 @@ class RobotGate:
             GateClosedError: the gate is not open.
         """
         self._check_open()
-        return [self._view(site) for site in self._cache.sites.values()]
+        return [self._view(site) for host in self._all_hosts() for site in sites_of(host)]
 
     def stats(self) -> GateStats:
         """Totals over the gate's life, and how many hosts are in which state now.
@@ -858,6 +861,9 @@ class RobotGate:
         self._check_open()
         return self._turns.locate(url)
 
+    def _all_hosts(self) -> Iterator[Host]:
+        return chain(self._scheduler.hosts.values(), self._cache.idle.copies())
+
     def _view(self, site: Site) -> OriginView:
         now = self._scheduler.now()
         ruling = self._cache.ruling(site, now)
@@ -867,4 +873,4 @@ class RobotGate:
     def __repr__(self) -> str:
         if not self._turns.is_open:
             return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
-        return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"
+        return f"<RobotGate {self._identity.token!r} sites={self._cache.size}>"

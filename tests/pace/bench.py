@@ -17,6 +17,8 @@ from robotgate.pace.signals import NOTHING_HEARD, TELLING_STATUSES, Heard
 from robotgate.pace.state import GOOD_BELOW
 from robotgate.pace.store_work import StoreWork
 from robotgate.pace.turn import Permits, Places
+from robotgate.sites import Outcome, RobotsRecord
+from robotgate.sites.site import Site
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class Bench:
 
     def origin(
         self, name: str = HOST, *, port: int = 80, lease: Lease | None = None, **given: Unpack[HostOptions]
-    ) -> PacedOrigin:
+    ) -> Site:
         """An origin, paced with all others of the same host.
 
         Args:
@@ -100,7 +102,11 @@ class Bench:
         known = self.scheduler.hosts.get(name)
         if known is None:
             known = self.scheduler.hosts[name] = Host(name, lease=lease)
-        paced = PacedOrigin(Origin("http", name, port), known, OPTIONS | given, scopes=self.scopes)
+        origin = Origin("http", name, port)
+        paced = Site(origin, known, OPTIONS | given, scopes=self.scopes, key=origin.text)
+        paced.record = RobotsRecord(
+            origin=origin, outcome=Outcome.MISSING, checked_at=0.0, fresh_until_at=math.inf
+        )
         known.origins += (paced,)
         self.scheduler.update_limits(known)
         return paced

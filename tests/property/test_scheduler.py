@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -32,6 +32,8 @@ from robotgate.pace.scope import UNLIMITED, Scope
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.turn import RENEW, TurnState
 from robotgate.rules.grammar import VisitTime
+from robotgate.sites.packed import pack_host, unpack_host
+from robotgate.sites.site import Site
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from robotgate.pace.lease import Lease
     from robotgate.pace.scheduler import Scheduler
+    from robotgate.urls import Origin
 
 Item = TypeVar("Item")
 
@@ -1153,6 +1156,39 @@ class SchedulerMachine(RuleBasedStateMachine):
         wants = [partial(self.scheduler.note_wanted, host)] if is_wanted else []
         self.wanted.update({host} if is_wanted else ())
         self.run(partial(self.scheduler.own, host), *wants)
+
+    @rule(where=picks)
+    def set_aside(self, where: int) -> None:
+        """A host that no turn uses is packed, and comes back as it was."""
+        law, work = pick(self.laws, where), self.scheduler.work
+        before = law.host
+        if law.visitors or before.is_wanted or before in self.obtaining or before in work.unowned:
+            return
+        if before.limiter is not None and before.last_visit_at + before.delay > self.now:
+            return
+        paced = {site.origin: site for site in before.origins}
+
+        def new_site(origin: Origin, host: Host) -> Site:
+            site = Site(origin, host, paced[origin].options, key=origin.text)
+            site.operator_until_at = paced[origin].operator_until_at
+            site.enter(paced[origin].scopes, paced[origin].scopes_until_at)
+            host.origins += (site,)
+            return site
+
+        host = law.host = unpack_host(before.key, pack_host(before), new_site)
+        self.scheduler.hosts[host.key] = host
+        if before in work.changed:
+            work.changed.remove(before)
+            work.changed.add(host)
+        self.run(partial(self.scheduler.update_limits, host))
+        self.promised = [
+            (next((each for each in host.origins if each.origin == place.origin), place), at, max_wait)
+            for place, at, max_wait in self.promised
+        ]
+        pairs = [(before, host, Host), *((paced[site.origin], site, Site) for site in host.origins)]
+        for one, other, kind in pairs:
+            for kept in {each.name for each in fields(kind)} - {"host", "origins", "limiter"}:
+                assert getattr(other, kept) == getattr(one, kept), kept
 
     # The end.
 

@@ -26,8 +26,11 @@ from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.pace.timer import Timer
+from robotgate.preferences.tdmrep import TDMREP_PATH
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import Reason
+from robotgate.sites.idle import IdleHosts, is_idle
+from robotgate.sites.packed import sites_of
 from robotgate.sites.record import (
     Answer,
     Failure,
@@ -62,12 +65,12 @@ MIN_HOP_TIMEOUT: Final = 0.001
 """Seconds; a spent budget still has to be a time-out, not the lack of one."""
 LOOKS: Final = 4
 """Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""
-SWEEP: Final = 500
-"""Entries looked at in one go while the cache is too full; a millisecond or two."""
+SWEEP: Final = 200
+"""Entries looked at in one go while the cache is too full; some milliseconds where all of them are packed."""
 SWEEP_DELAY: Final = 1.0
 """Seconds between such sweeps."""
-COOL_DOWN: Final = 1000
-"""Rules whose tables are looked at in one go."""
+COOL_DOWN: Final = 300
+"""Sites that are looked at in one go; a few milliseconds where all of them are packed."""
 COOL_DOWN_DELAY: Final = 20.0
 """Seconds after which tables that no question used are dropped. They take three times the memory of the file."""
 COOL_DOWN_PAUSE: Final = 0.02
@@ -103,6 +106,8 @@ class SiteCache:
     events: Events
     sites: dict[str, Site] = field(default_factory=dict)
     """By origin as text. Look at `Site.ready_until_at` before you use one."""
+    idle: IdleHosts = field(init=False)
+    """The hosts that nobody has used for a while, with their sites."""
     flights: Flights = field(default_factory=Flights)
     """What is being found out about origins, by their text."""
     _fetcher: Fetcher = field(init=False)
@@ -117,6 +122,10 @@ class SiteCache:
     _candidates: list[str] = field(default_factory=list)
     """The keys of sites that are looked at next if one has to go, the oldest last."""
 
+    def __post_init__(self) -> None:
+        self.idle = IdleHosts(self._new_site, self.scheduler.update_limits)
+        self.scheduler.wake = self.wake
+
     def open(self, fetcher: Fetcher) -> None:
         """Request robots.txt files by a fetcher from now on."""
         self._fetcher = fetcher
@@ -129,20 +138,48 @@ class SiteCache:
         site = self.sites.get(origin.text)
         if site is not None:
             return site
-        if len(self.sites) >= self.max_hosts:
-            self._evict(LOOKS, room=1)
         key = self.pace_key(origin)
+        if key in self.idle.hosts:
+            self.wake(key)
+            if origin.text in self.sites:
+                return self.sites[origin.text]
+        if len(self.sites) + self.idle.origins >= self.max_hosts:
+            self._evict(LOOKS, room=1)
         host = self.scheduler.hosts.get(key)
         if host is None:
             host = self.scheduler.hosts[key] = Host(key, self.persistence.first_lease)
+        site = self.sites[origin.text] = self._new_site(origin, host)
+        self.scheduler.update_limits(host)
+        return site
+
+    def find(self, key: str) -> Site | None:
+        """Return the site of an origin as text, if it is in memory."""
+        if key not in self.sites:
+            with suppress(InvalidURLError):
+                self.wake(self.pace_key(Origin.of(key)))
+        return self.sites.get(key)
+
+    @property
+    def size(self) -> int:
+        """How many sites are in memory."""
+        return len(self.sites) + self.idle.origins
+
+    def _new_site(self, origin: Origin, host: Host) -> Site:
         site = Site(origin, host, self.overrides.options(origin.host), key=origin.text)
         site.operator_until_at = self._blocks.until_at(origin.host)
         if self.scopes.is_used:
             self.scopes.enter(site)
         host.origins += (site,)
-        self.sites[origin.text] = site
-        self.scheduler.update_limits(host)
         return site
+
+    def wake(self, key: str) -> Host | None:
+        """Return the host of a pace key, with its sites, if it was idle."""
+        host = self.idle.take(key)
+        if host is not None:
+            self.scheduler.hosts[key] = host
+            self.sites.update({site.key: site for site in sites_of(host)})
+            self._watch_rules()
+        return host
 
     def site_at(self, url: str | URL) -> tuple[Site, str]:
         """Return the site of a URL, and the URL's path and query as they will be sent.
@@ -418,6 +455,8 @@ class SiteCache:
                     return FetchResult(Outcome.FAILURE, Failure(cause), url, redirects)
                 flight.awaits = Awaits.TURN
                 await asyncio.sleep(pause)
+                # It may be another object by now.
+                hop = self.site(hop.origin)
 
     async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
         """Send one request in the host's turn."""
@@ -475,9 +514,14 @@ class SiteCache:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         # Without sites, the quick ways of `RobotGate.allowed` and `Turns.make` find nothing either.
         self.sites.clear()
+        self.idle.origins = 0
         self._sweeping.cancel()
         self._cooling.cancel()
         await self.flights.aclose()
+        if self.persistence.session is not None:
+            # As `Persistence.aclose` does with all others.
+            for host in self.idle.copies():
+                self.persistence.hand_on(host)
 
     # Changes by the operator while the gate runs.
 
@@ -534,24 +578,49 @@ class SiteCache:
             self.scheduler.update_limits(host)
 
     def _named_by(self, pattern: HostPattern) -> list[Site]:
+        for key in self.idle.named_by(pattern):
+            self.wake(key)
         return [site for site in self.sites.values() if pattern.matches(site.origin.host)]
 
     # What is kept.
 
     def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
         """Evict the oldest of a full cache, which is to take so many more; what may not go waits a round."""
-        sites, size, now = self.sites, self.max_hosts - room, self.scheduler.now()
-        for _ in range(min(looks, len(sites))):
-            if len(sites) <= size:
+        size, now = self.max_hosts - room, self.scheduler.now()
+        for _ in range(min(looks, self.size)):
+            if self.size <= size:
                 return
-            if not self._candidates:
-                # A copy: to find the first key of a dict takes the longer, the more of its first were deleted.
-                self._candidates = list(reversed(sites))
-            site = sites.get(self._candidates.pop())
-            if site is not None and self._may_go(site, now):
-                self._forget(site)
-        if len(sites) > size and not self.flights.is_closed:
+            sites = self._oldest()
+            for site in sites:
+                if self.size > size and self._may_go(site, now):
+                    self._forget(site)
+            for site in sites:
+                self._put_away(site.host, now)
+        if self.size > size and not self.flights.is_closed:
             self._sweeping.set(SWEEP_DELAY)
+
+    def _oldest(self) -> tuple[Site, ...]:
+        """Return the sites to look at next: those of an idle host, or one that was added long ago."""
+        key = self.idle.oldest()
+        if key is not None and (host := self.wake(key)) is not None:
+            return sites_of(host)
+        if not self._candidates:
+            # As in `IdleHosts.oldest`.
+            self._candidates = list(reversed(self.sites))
+        site = self.sites.get(self._candidates.pop())
+        return () if site is None else (site,)
+
+    def _put_away(self, host: Host, now: float) -> None:
+        """Pack a host if it is in memory and nothing uses it."""
+        scheduler, sites = self.scheduler, sites_of(host)
+        if scheduler.hosts.get(host.key) is not host or not is_idle(host, now) or scheduler.work.needs(host):
+            return
+        if any(site.key in self.flights or f"{site.key}{TDMREP_PATH}" in self.flights for site in sites):
+            return
+        self.idle.add(host)
+        del scheduler.hosts[host.key]
+        for site in sites:
+            del self.sites[site.key]
 
     def _may_go(self, site: Site, now: float) -> bool:
         """Return whether a site may be evicted: no turn, flight or pending delay needs it, and the store knows it."""
@@ -559,7 +628,7 @@ class SiteCache:
             site.is_used = False
             return False
         host, work = site.host, self.scheduler.work
-        if site.key in self.flights or host in work.changed or host in work.unowned:
+        if site.key in self.flights or work.needs(host):
             return False
         return host.may_drop(site, now, is_saved=work.has_store)
 
@@ -582,7 +651,8 @@ class SiteCache:
             self._cooling.set(COOL_DOWN_DELAY)
 
     def _cool_down(self) -> None:
-        """Drop the rules that no question used since the last look, a part of all sites at a time."""
+        """Drop the rules that no question used since the last look, and pack idle hosts, a part at a time."""
+        now = self.scheduler.now()
         if not self._to_look_at:
             self._are_warm = False
             self._to_look_at = list(self.sites.values())
@@ -595,5 +665,6 @@ class SiteCache:
                 self._are_warm = True
             elif site.record is not None and not site.options["ignore_robots"]:
                 site.drop_ruling()
+                self._put_away(site.host, now)
         if self._to_look_at or self._are_warm:
             self._cooling.set(COOL_DOWN_PAUSE if self._to_look_at else COOL_DOWN_DELAY)

@@ -270,7 +270,7 @@ class Persistence:
         work = self._scheduler.work
         if self._store is None or not work.changed:
             return
-        hosts = list(work.changed)
+        hosts = work.saving = frozenset(work.changed)
         work.changed.clear()
         counted = [(host, host.window.tell()) for host in hosts if host.window is not None]
         states = {host.key: host.snapshot() for host in hosts}
@@ -279,6 +279,8 @@ class Persistence:
         except (StoreError, asyncio.CancelledError):
             work.changed.update(hosts)
             raise
+        finally:
+            work.saving = frozenset()
         work.save_error = None
         for host, count in counted:
             self._scheduler.note_saved(host, count)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
+    from robotgate.sites.idle import IdleHosts
     from robotgate.sites.site import Ruling, Site
 
 TURNED_AWAY: Final = (
@@ -174,9 +175,10 @@ class PageTurn(PacedTurn):
         """Take in a body that was read anyway, also after the turn has ended: it may say that we were too fast."""
         if headers is None or self.state < OPEN or not is_overuse(status, headers, body):
             return
-        # It may have been evicted since the turn ended.
-        is_known = self.turns.sites.get(self.paced.key) is self.paced
-        if is_known and not self._is_of_proxy(status, headers):
+        # It may have been evicted since the turn ended, or be another object.
+        site = self.turns.find(self.paced.key)
+        if site is not None and not self._is_of_proxy(status, headers):
+            self.paced = site
             note_headers(self.turns.scheduler, self, status, headers, self.turns.now(), tells_off=True)
 
     def _is_of_proxy(self, status: int | None, headers: Mapping[str, str] | None) -> bool:
@@ -257,6 +259,8 @@ class Turns:
         self.identity = identity
         self._cache = cache
         self.sites: dict[str, Site] = cache.sites
+        self.find: Callable[[str], Site | None] = cache.find
+        self.idle: IdleHosts = cache.idle
         self.scheduler = scheduler
         self._events = events
         self.meters: tuple[Callable[[PageTurn, float], object], ...] = ()

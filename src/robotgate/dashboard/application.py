@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from heapq import nlargest
 from importlib import resources
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -28,10 +29,11 @@ from robotgate.events import Event, RobotsFetched, TurnEnded, TurnRefused, Verdi
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP, Tally
 from robotgate.observe.views import GateStats, OriginView, count_hosts, count_origins
 from robotgate.rules.grammar import readable
+from robotgate.sites.packed import sites_of
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 
     from robotgate.client.turns import Turns
     from robotgate.gate import RobotGate
@@ -62,8 +64,8 @@ FILES: Final = {
 PAGE: Final = 50
 MAX_PAGES: Final = 20
 """Later pages are not shown: search instead."""
-SLICE: Final = 400
-"""Origins between two turns of other tasks: a fraction of a millisecond."""
+SLICE: Final = 100
+"""Hosts between two turns of other tasks: a millisecond or two where they are idle."""
 MAX_READ: Final = 500
 """Rules that nothing else uses which are kept."""
 MAX_SHARE: Final = 0.01
@@ -180,10 +182,10 @@ class Survey:
         now, self._busy = turns.scheduler.now(), 0.0
         rankings = {query: Ranking(query) for query in queries}
         counts: Counter[str] = Counter()
-        # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
-        async for hosts in self._sliced(turns.scheduler.hosts):
+        # Copies: hosts come and go between two slices.
+        async for hosts in self._sliced(chain(list(turns.scheduler.hosts.values()), turns.idle.copies())):
             counts += count_hosts(hosts, now)
-        async for sites in self._sliced(turns.sites):
+            sites = [site for host in hosts for site in sites_of(host)]
             counts += count_origins(sites, now)
             # Those whose rules are in memory.
             known = [
@@ -195,12 +197,11 @@ class Survey:
                 ranking.add(known, now)
         self._counts, self.pages = counts, rankings
 
-    async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
-        """Yield what is in a table now, a part at a time; the event loop goes on in between."""
-        began = time.thread_time()
-        values = list(table.values())
-        for start in range(0, len(values), SLICE):
-            yield values[start : start + SLICE]
+    async def _sliced(self, values: Iterable[T]) -> AsyncIterator[list[T]]:
+        """Yield values, a part at a time; the event loop goes on in between."""
+        began, left = time.thread_time(), iter(values)
+        while part := list(islice(left, SLICE)):
+            yield part
             self._busy += time.thread_time() - began
             await asyncio.sleep(0)
             began = time.thread_time()
@@ -346,7 +347,7 @@ class Dashboard:
             page, rows = self._survey.pages[query], list[Json]()
             for site in page.sites:
                 # It may have been evicted since they were sorted.
-                if turns.sites.get(site.key) is site:
+                if turns.sites.get(site.key) is site or site.host.key in turns.idle.hosts:
                     rows.append(_row(site, self._survey.view(turns, site)))
                     await asyncio.sleep(0)
             message["origins"] = {
@@ -358,7 +359,7 @@ class Dashboard:
         return message
 
     def _host(self, turns: Turns, origin: str) -> Json:
-        site = turns.sites.get(origin)
+        site = turns.find(origin)
         if site is None:
             return {"origin": origin, "is_known": False}
         notes, record = self._notes.of(origin), site.record
@@ -404,7 +405,7 @@ class Dashboard:
         return response
 
     async def _robots(self, request: web.Request) -> web.Response:
-        site = self._gate._turns.sites.get(request.query.get("host", ""))
+        site = self._gate._turns.find(request.query.get("host", ""))
         if site is None or site.record is None:
             raise web.HTTPNotFound(text="No robots.txt of this origin is in memory.")
         lines = readable(site.record.body).splitlines()
@@ -434,7 +435,7 @@ class Dashboard:
                     answer = f"{host} is no longer blocked."
                     if self._gate.host(origin.text).blocked_by_operator_until_at is not None:
                         answer = f"{host} is still blocked, by a pattern that names more hosts."
-                case _ if origin.text in turns.sites:
+                case _ if turns.find(origin.text) is not None:
                     answer = await self._refresh(origin)
                 case _:
                     # The page causes no request to a host that the crawl does not visit.

@@ -107,11 +107,12 @@ class GateStats:
     @classmethod
     def of(cls, turns: Turns, counts: Counter[str] | None = None) -> Self:
         """Put the totals together with the counts of all hosts and origins, which are counted now if not given."""
-        scheduler, now = turns.scheduler, turns.now()
+        scheduler, idle, now = turns.scheduler, turns.idle, turns.now()
         if counts is None:
             # Copies: the event loop's thread may go on.
             counts = count_hosts(list(turns.scheduler.hosts.values()), now)
             counts += count_origins(list(turns.sites.values()), now)
+            counts += idle.counts()
         held = scheduler.places.pages.held | scheduler.places.robots.held
         ahead = [turn.ahead for turn in held if turn.state is OPEN]
         total = scheduler.scopes.get(TOTAL)
@@ -123,8 +124,8 @@ class GateStats:
             open_robots=sum(ahead),
             budget_pages=pages,
             budget_bytes=read,
-            hosts=len(scheduler.hosts),
-            origins=len(turns.sites),
+            hosts=len(scheduler.hosts) + len(idle.hosts),
+            origins=len(turns.sites) + idle.origins,
             **counts,
         )
 

@@ -59,6 +59,10 @@ KEPT: Final = 0.05
 """Seconds for which a host is kept for a turn that was promised the next place."""
 
 
+def _nobody(_key: str) -> None:
+    """Return that no host is set aside."""
+
+
 @dataclass(slots=True, eq=False)
 class Totals:
     """What a gate has done since it was made, over all hosts that it ever knew."""
@@ -96,6 +100,8 @@ class Scheduler:
     """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
     hosts: dict[str, Host] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
+    wake: Callable[[str], Host | None] = _nobody
+    """Returns the host of a pace key, which is among `hosts` from then on, if it was set aside because it was idle."""
     shared: SharedTotal | None = None
     """The total of a fleet."""
     totals: Totals = field(default_factory=Totals)
@@ -750,7 +756,7 @@ class Scheduler:
 
     def find(self, key: str) -> Host | Scope | None:
         """Return the host or the scope in memory that a store knows by this key."""
-        return self.hosts.get(key) or self.scopes.get(key)
+        return self.hosts.get(key) or self.wake(key) or self.scopes.get(key)
 
     def place(self, paced: PacedOrigin, scopes: tuple[Scope, ...], until_at: float) -> None:
         """The scopes of an origin are known, until an instant: grant its turns, which may have waited for that."""

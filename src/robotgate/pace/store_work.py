@@ -27,6 +27,8 @@ class StoreWork:
         """Why states cannot be saved; None while they can. All turns are refused then."""
         self.changed: set[Host | Scope] = set()
         """Hosts and scopes whose state the store does not know yet."""
+        self.saving: frozenset[Host | Scope] = frozenset()
+        """Those whose states are being saved. If that fails, they are among `changed` again."""
         self.unowned: set[Host | Scope] = set()
         """Those with waiters that have to be obtained, or loaded, before their turns are granted."""
         self.unplaced: set[PacedOrigin] = set()
@@ -47,6 +49,10 @@ class StoreWork:
         if host not in self.changed:
             self.changed.add(host)
             self.has_changed.set()
+
+    def needs(self, host: Host | Scope) -> bool:
+        """Return whether a host has to stay in memory, as the object that it is, because of the store."""
+        return host in self.changed or host in self.saving or host in self.unowned
 
     def obtain(self, host: Host | Scope) -> None:
         """Ask for a host."""

@@ -5,6 +5,8 @@
     status  the status table: what each answer for robots.txt means
     record  what is kept of a robots.txt, and how an answer changes it
     site    one origin in memory: its record, its rules, and how it is paced
+    packed  what is known of a host, in a small form
+    idle    the hosts that nobody uses
 """
 
 from robotgate.sites.record import Answer, Failure, RobotsRecord

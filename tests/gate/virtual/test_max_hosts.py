@@ -307,6 +307,20 @@ async def test_site_is_kept_while_its_host_is_loaded() -> None:
         assert await asyncio.gather(*coming) == [0.0, 3.0, 6.0]
 
 
+async def test_host_is_kept_while_its_state_is_saved() -> None:
+    """The store does not know it yet, and may fail."""
+    store = FailingStore()
+    async with make_gate(store=store, max_hosts=2) as gate:
+        await visit(gate)
+        await sleep_until(MINUTE)
+        store.hangs = {"save_hosts"}
+        await visit(gate)
+        await sleep_until(2 * MINUTE)
+        await crowd_out(gate)
+        assert gate.host(PAGE).visits == 3
+        store.recover()
+
+
 @pytest.mark.usefixtures("few_objects")
 async def test_hosts_that_were_evicted_are_gone() -> None:
     """Not merely out of reach: no timer holds them."""
