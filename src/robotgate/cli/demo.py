@@ -95,19 +95,9 @@ async def demo(
             [sys.executable, *(filled(word, {"folder": folder, "worker": f"{worker}"}) for word in CRAWLER)]
             for worker in range(1, workers + 1)
         ]
+        keys = public_keys(directory_body([key]))
         card = await conduct(
-            commands,
-            told,
-            DELAY,
-            agent="",
-            declared=[OURS],
-            direct=False,
-            keys=public_keys(directory_body([key])),
-            limit=None,
-            only=(),
-            pages=pages,
-            seed=seed,
-            verbose=True,
+            commands, told, DELAY, declared=[OURS], keys=keys, pages=pages, seed=seed, verbose=True
         )
     status = conclude(card, output.Screen(), (json_file, as_json))
     shares = Counter(visit.agent.split()[0] for visit in card.visits)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Required, TypedDict, Unpack
 
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
@@ -35,23 +35,23 @@ _CA_NAMES: Final = (
 """By which programs take their certificate authorities: OpenSSL, Requests, curl, Node.js, LWP."""
 
 
-class Options(TypedDict):
+class Options(TypedDict, total=False):
     """Of a crawl that is to be judged."""
 
     agent: str
-    """The crawler's product token; empty: that of the first request."""
+    """The crawler's product token; empty, or without it: that of the first request."""
     declared: Sequence[str]
     """As `Terms.declared`."""
     direct: bool
     """Whether the sites are addresses of this machine, for a crawler that uses no proxy."""
     keys: Sequence[Ed25519PublicKey]
     """Those of its signatures."""
-    limit: float | None
-    """Seconds after which the commands are ended; None: never."""
+    limit: float
+    """Seconds after which the commands are ended; without it, never."""
     only: Sequence[str]
     """Parts of the names of the kinds of sites; without them, all."""
-    pages: int
-    seed: int
+    pages: Required[int]
+    seed: Required[int]
     verbose: bool
     """Whether what the commands print goes to standard error. Otherwise it is dropped."""
 
@@ -74,19 +74,20 @@ async def conduct(
     """
     began_at = time.monotonic()
     ports, hosts, start = None, [servers.LOOPBACK], f"http://{servers.START}"
-    if options["direct"]:
+    if options.get("direct"):
         ports = {80: _free_port(), 8080: _free_port()}
         start = f"http://{servers.LOOPBACK}:{ports[80]}"
     visits: list[servers.Visit] = []
-    plan = draw_plan(options["seed"], options["pages"], options["only"], ports)
+    only, keys = options.get("only", ()), options.get("keys", ())
+    plan = draw_plan(options["seed"], options["pages"], only, ports)
     if not plan.groups:
-        raise servers.JudgeError(f"no kind of site is called {' or '.join(options['only'])}: see --only")
+        raise servers.JudgeError(f"no kind of site is called {' or '.join(only)}: see --only")
 
     def note(_: object, visit: servers.Visit) -> None:
         visits.append(visit)
         told(plan, visit)
 
-    server = servers.SiteServer(plan, note, options["agent"], start, options["keys"])
+    server = servers.SiteServer(plan, note, options.get("agent", ""), start, keys)
     lag = [0.0]
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
@@ -117,7 +118,7 @@ async def conduct(
         _obey_signals()
         statuses = await asyncio.gather(*followed)
         elapsed = time.monotonic() - began_at
-    declared = frozenset([*options["declared"], "signatures"] if options["keys"] else options["declared"])
+    declared = frozenset([*options.get("declared", ()), *(["signatures"] if keys else [])])
     terms = Terms(agent=server.agent or "unknown", declared=declared, delay=delay, lag=lag[0])
     return replace(judge(plan, visits, terms, server.tunnels), elapsed=elapsed, statuses=statuses)
 
@@ -140,7 +141,7 @@ async def _follow(command: Sequence[str], options: Options, places: Mapping[str,
     if places["proxy"]:
         for name in _PROXY_NAMES[:2]:
             names[name] = names[name.upper()] = places["proxy"]
-    stream = STDERR if options["verbose"] else asyncio.subprocess.DEVNULL
+    stream = STDERR if options.get("verbose") else asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
             *arguments,
@@ -156,7 +157,7 @@ async def _follow(command: Sequence[str], options: Options, places: Mapping[str,
     status: int | None = None
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(options["limit"]):
+            async with asyncio.timeout(options.get("limit")):
                 status = await process.wait()
     finally:
         await _end(process)
