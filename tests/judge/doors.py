@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -136,12 +137,42 @@ async def crawlee_client() -> None:
         await crawler.run(URLS)
 
 
+async def browser() -> None:
+    """Chromium, driven by Playwright, under the gate. The gate reads robots.txt, so it is what checks certificates."""
+    from playwright import async_api  # noqa: PLC0415
+
+    from robotgate.integrations.playwright import BrowserGate  # noqa: PLC0415
+
+    async def visit() -> None:
+        page = await context.new_page()
+        for url in urls:
+            # A file that the browser would save is a failure of `goto`, too.
+            with suppress(RobotGateError, async_api.Error):
+                await pages.goto(page, url)
+
+    urls = iter(URLS)
+    async with (
+        aiohttp.ClientSession(proxy=PROXY) as http,
+        RobotGate(AGENT, contact=CONTACT, delay=DELAY, session=http) as gate,
+        async_api.async_playwright() as driver,
+    ):
+        pages = BrowserGate(gate, pace_all=True)
+        chromium = await driver.chromium.launch(
+            executable_path=shutil.which("chromium"), proxy={"server": PROXY or "", "bypass": "<-loopback>"}
+        )
+        context = await chromium.new_context(user_agent=pages.user_agent, ignore_https_errors=True)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(50):
+                tasks.create_task(visit())
+
+
 DOORS: Final = {
     "fetch": fetch,
     "middleware": middleware,
     "httpx": httpx_transport,
     "scrapy": scrapy_addon,
     "crawlee": crawlee_client,
+    "browser": browser,
 }
 
 

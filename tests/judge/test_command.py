@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -283,10 +282,26 @@ async def test_every_door_keeps_every_claim(door: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.real("chromium")
+async def test_a_browser_keeps_the_claims_of_what_it_does_by_itself() -> None:
+    """It follows redirects and loads what pages embed."""
+    pytest.importorskip("playwright", reason="no playwright: pip install playwright")
+    options = ["--agent", "ExampleBot", "--time", "200", "--pages", "60"]
+    for kind in ("redirects", "parts of a page", "Crawl-delay: 1", "expired"):
+        options += ["--only", kind]
+
+    ended = await JUDGE("judge", *options, "--", sys.executable, DOORS, "browser")
+
+    assert ended.status == 0, ended.out + ended.err
+    assert "BROKEN" not in ended.out
+    assert " 0 open ones missed" in ended.out
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "held", "broken"),
     [
-        (
+        pytest.param(
             (
                 "wget",
                 "-r",
@@ -302,28 +317,27 @@ async def test_every_door_keeps_every_claim(door: str, tmp_path: Path) -> None:
             ),
             ("a group of its own", "five redirects"),
             ("robots.txt: 500", "* in a path"),
+            marks=pytest.mark.real("wget"),
+            id="wget",
         ),
-        (
+        pytest.param(
             ("perl", "-e", LWP),
             ("five redirects", "redirects within"),
             ("robots.txt: 500", "$ at the end of a path"),
+            marks=pytest.mark.real("lwp-request"),
+            id="LWP::RobotUA",
         ),
     ],
-    ids=["wget", "LWP::RobotUA"],
 )
 async def test_crawlers_in_other_languages(
     command: tuple[str, ...], held: tuple[str, ...], broken: tuple[str, ...], tmp_path: Path
 ) -> None:
     """They are led by the proxy alone, and their documented gaps are found."""
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]} on this machine")
     file = tmp_path / "card.json"
     command = tuple(word.replace("{folder}", str(tmp_path)) for word in command)
 
     ended = await JUDGE("judge", "--json", str(file), "-v", "--", *command)
 
-    if "Can't locate LWP" in ended.err:
-        pytest.skip("no LWP on this machine")
     assert ended.status == 1, ended.out + ended.err
     results = {name: claim["result"] for name, claim in _claims(file).items()}
     assert {results[name] for name in held} == {"held"}
