@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
 import urllib.request
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.robotparser import RobotFileParser
@@ -51,7 +53,7 @@ def scrapy_polite() -> None:
 
 
 def crawlee_with(*, is_polite: bool) -> None:
-    """A crawler of Crawlee, on httpx. It asks for robots.txt without its proxies, so it is led there without one."""
+    """A crawler of Crawlee, on httpx."""
     from crawlee import Request  # noqa: PLC0415
     from crawlee.crawlers import HttpCrawler, HttpCrawlingContext  # noqa: PLC0415
     from crawlee.http_clients import HttpxHttpClient  # noqa: PLC0415
@@ -91,11 +93,59 @@ def by_hand() -> None:
                 due[root] = time.monotonic() + delay
 
 
+def crawl4ai_with(*, is_polite: bool) -> None:
+    """Crawl4AI with a Chromium that it connects to; so any one will do, with its proxy and its certificates."""
+    # They are given below; the connection to the browser is to have no proxy.
+    for name in ("http_proxy", "https_proxy"):
+        os.environ.pop(name)
+        os.environ.pop(name.upper())
+    proxy, ca = os.environ["ROBOTGATE_JUDGE_PROXY"], os.environ["ROBOTGATE_JUDGE_CA"]
+    with TemporaryDirectory() as folder:
+        # It keeps robots.txt from one crawl to the next.
+        os.environ |= {"HOME": folder, "CRAWL4_AI_BASE_DIRECTORY": folder, "CRAWL4AI_NO_CLOUD_NOTICE": "1"}
+        store = Path(folder, ".pki", "nssdb")
+        store.mkdir(parents=True)
+        for words in (("-N", "--empty-password"), ("-A", "-t", "C,,", "-n", "judge", "-i", ca)):
+            subprocess.run(("certutil", "-d", f"sql:{store}", *words), check=True)  # noqa: S603, S607 - Debian's
+        options = ("--no-sandbox", "--remote-debugging-port=0", f"--user-data-dir={folder}/profile")
+        led = (f"--proxy-server={proxy}", "--proxy-bypass-list=<-loopback>", f"--user-agent={AGENT}")
+        with subprocess.Popen(("chromium-headless-shell", *options, *led)) as chromium:  # noqa: S603, S607 - Debian's
+            try:
+                told = Path(folder, "profile", "DevToolsActivePort")
+                while not (told.exists() and "\n" in told.read_text(encoding="utf-8")):
+                    time.sleep(0.1)
+                port, _ = told.read_text(encoding="utf-8").split("\n")
+                asyncio.run(crawl4ai_at(port, proxy, is_polite=is_polite))
+            finally:
+                chromium.terminate()
+
+
+async def crawl4ai_at(port: str, proxy: str, *, is_polite: bool) -> None:
+    """Crawl with a Chromium that listens at a port."""
+    from crawl4ai import AsyncWebCrawler, BrowserConfig, CrawlerRunConfig  # noqa: PLC0415
+    from crawl4ai.egress_policy import set_egress_proxy  # noqa: PLC0415
+
+    # For robots.txt, which it does not request by its browser.
+    set_egress_proxy(proxy)
+    browser = BrowserConfig(
+        cdp_url=f"http://127.0.0.1:{port}",
+        create_isolated_context=True,
+        user_agent=AGENT,
+        ignore_https_errors=not is_polite,
+        verbose=False,
+    )
+    politeness = {"check_robots_txt": True, "mean_delay": 1.0} if is_polite else {}
+    async with AsyncWebCrawler(config=browser) as crawler:
+        await crawler.arun_many(URLS, config=CrawlerRunConfig(verbose=False, **politeness))
+
+
 PEERS: Final = {
     "scrapy": scrapy_with,
     "scrapy-polite": scrapy_polite,
     "crawlee": lambda: crawlee_with(is_polite=False),
     "crawlee-polite": lambda: crawlee_with(is_polite=True),
+    "crawl4ai": lambda: crawl4ai_with(is_polite=False),
+    "crawl4ai-polite": lambda: crawl4ai_with(is_polite=True),
     "urllib": by_hand,
 }
 
