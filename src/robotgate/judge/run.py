@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Required, TypedDict, Unpack
 
+from trustme import CA
+
 from robotgate.judge import servers
 from robotgate.judge.judge import Card, Terms, judge
 from robotgate.judge.sites import Plan, draw_plan, filled
@@ -92,7 +94,7 @@ async def conduct(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="robotgate-judge-")))
         stack.callback(asyncio.create_task(servers.measure_lag(lag)).cancel)
-        authority = servers.Authority()
+        authority = CA()
         authority.cert_pem.write_to_path(folder / "ca.pem")
         if ports is not None:
             # Another name of an address needs no listener of its own.

@@ -116,9 +116,7 @@ class SiteServer:
             root: {URL(root + page.path).raw_path_qs: page for page in site.resources}
             for root, site in self.sites.items()
         }
-        self._limits = {
-            site.root: Bucket(site.kind.limit) for site in plan.sites if site.kind.limit is not None
-        }
+        self._limits: dict[str, Bucket] = {}
         self.tunnels: Counter[str] = Counter()
         """The names for which a CONNECT asked, but for those of sites without TLS."""
         self._asked = dict.fromkeys(self.sites, 0)
@@ -154,13 +152,16 @@ class SiteServer:
             is_changed = site.kind.changed and now - began_at >= CHANGE_DELAY
             return replace(page, text=site.kind.changed) if is_changed else page
         self._asked[site.root] += 1
-        kind, limit = site.kind, self._limits.get(site.root)
+        kind = site.kind
         if kind.declared == "signatures":
             is_welcome = is_signed(request, site.root + page.path, self._keys)
             return replace(page, headers=ASKS) if is_welcome else Answer(status=403, headers=ASKS)
         if kind.told is not None and self._asked[site.root] in kind.told.at:
             return kind.told
-        return page if limit is None or limit.takes(now) else TOO_FAST
+        if kind.limit is not None:
+            bucket = self._limits.setdefault(site.root, Bucket(kind.limit))
+            return page if bucket.takes(now) else TOO_FAST
+        return page
 
     def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:
         form = "html" if answer.text.startswith("<!doctype html>") else "plain"
@@ -235,24 +236,18 @@ def is_signed(request: web.BaseRequest, url: str, keys: Sequence[Ed25519PublicKe
     return False
 
 
-class Authority(CA):
-    """Signs the certificates of the sites."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.context: Callable[[str, str | None], ssl.SSLContext] = cache(self._context)
-        """The TLS context for a host, with what is wrong with its certificate, if anything."""
-
-    def _context(self, host: str, fault: str | None) -> ssl.SSLContext:
-        issuer = CA() if fault == "unknown" else self
-        name = "another.test" if fault == "name" else host
-        # Some systems take no certificate that is valid for years.
-        now, day = datetime.now(UTC), timedelta(days=1)
-        expires_at = now - day if fault == "expired" else now + day
-        certificate = issuer.issue_cert(name, not_before=now - 2 * day, not_after=expires_at)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        certificate.configure_cert(context)
-        return context
+@cache
+def _tls_of(authority: CA, host: str, fault: str | None) -> ssl.SSLContext:
+    """The TLS context for a host, with what is wrong with its certificate, if anything."""
+    issuer = CA() if fault == "unknown" else authority
+    name = "another.test" if fault == "name" else host
+    # Some systems take no certificate that is valid for years.
+    now, day = datetime.now(UTC), timedelta(days=1)
+    expires_at = now - day if fault == "expired" else now + day
+    certificate = issuer.issue_cert(name, not_before=now - 2 * day, not_after=expires_at)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(context)
+    return context
 
 
 async def _serve_tunnel(request: web.BaseRequest, http: web.Server, context: ssl.SSLContext | None) -> None:
@@ -278,7 +273,7 @@ async def _serve_tunnel(request: web.BaseRequest, http: web.Server, context: ssl
 
 @asynccontextmanager
 async def listening(
-    server: SiteServer, port: int, authority: Authority | None = None, hosts: Sequence[str] = (LOOPBACK,)
+    server: SiteServer, port: int, authority: CA | None = None, hosts: Sequence[str] = (LOOPBACK,)
 ) -> AsyncIterator[int]:
     """Serve on a port of some addresses until the end of the block; 0 is for any free port.
 
@@ -303,7 +298,7 @@ async def listening(
             site = server.sites.get(name)
             if authority is None or site is None:
                 return web.Response(status=502, reason="No such site")
-            context = authority.context(site.host, site.kind.certificate)
+            context = _tls_of(authority, site.host, site.kind.certificate)
         await _serve_tunnel(request, http, context)
         # It reaches nobody.
         return web.Response()
