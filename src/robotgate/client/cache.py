@@ -26,7 +26,6 @@ from robotgate.pace.host import LONG_AGO, Host, PacedTurn
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.pace.timer import Timer
-from robotgate.preferences.tdmrep import TDMREP_PATH
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import Reason
 from robotgate.sites.idle import IdleHosts, is_idle
@@ -45,7 +44,7 @@ from robotgate.sites.record import (
     retry_delay,
     settle,
 )
-from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
+from robotgate.sites.site import TDMREP_PATH, Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status_table import PROXY_ASKS, STATUS_TABLE, Outcome
 from robotgate.urls import HostPattern, Origin, PaceKeyFunction, split_url
 

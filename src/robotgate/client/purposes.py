@@ -28,8 +28,9 @@ from robotgate.errors import (
 from robotgate.options import StatusPolicy
 from robotgate.pace.host import PacedTurn
 from robotgate.preferences.robots import purposes_of
-from robotgate.preferences.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH, TdmRep
+from robotgate.preferences.tdmrep import MAX_TDMREP_BYTES, TdmRep
 from robotgate.sites.record import Failure, FetchResult, RobotsRecord, Standing, is_fresh, settle, standing
+from robotgate.sites.site import TDMREP_PATH
 from robotgate.sites.status_table import MAX_REDIRECTS, Outcome, outcome_of
 from robotgate.statements import Preference
 

@@ -11,7 +11,6 @@ from robotgate.rules.match import matches
 from robotgate.rules.normal import pattern_units, with_query_unescaped
 from robotgate.statements import Source, Standard, Statement
 
-TDMREP_PATH: Final = "/.well-known/tdmrep.json"
 MAX_TDMREP_BYTES: Final = 1_000_000
 """A longer file is not read: a part of one is no JSON."""
 MAX_RULES: Final = 1_000

@@ -27,6 +27,7 @@ FIRST_REFRESH: Final = 0.75
 """The share of a record's lifetime after which the next use of the site requests robots.txt again."""
 LAST_REFRESH: Final = 0.85
 """Origins learnt together are spread between the first share and this one."""
+TDMREP_PATH: Final = "/.well-known/tdmrep.json"
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
 WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
