@@ -199,6 +199,27 @@ async def test_a_signal_ends_the_crawler(name: str) -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to other processes")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+async def test_a_crawler_that_does_not_listen_is_ended(name: str) -> None:
+    """Even if the judge is told twice."""
+    deaf = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        "print('here', flush=True)\n"
+        "while True: time.sleep(1)"
+    )
+    process = await JUDGE.start("judge", "-v", "--", *PYTHON, deaf)
+    assert process.stderr is not None
+    for word in (b"here", b"told"):
+        while word not in await process.stderr.readline():
+            pass
+        process.send_signal(signal.Signals[name])
+
+    async with asyncio.timeout(30):
+        await process.communicate()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only there all of 127.0.0.0/8 is this machine")
 async def test_a_crawler_without_a_proxy_finds_sites_at_addresses(tmp_path: Path) -> None:
     """Those kinds that need no name and no https."""

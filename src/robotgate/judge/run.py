@@ -172,12 +172,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         # There are no such groups.
         process.kill()
         return
-    for number, delay in ((signal.SIGTERM, KILL_DELAY), (signal.SIGKILL, None)):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+    try:
+        with suppress(ProcessLookupError, PermissionError, TimeoutError):
+            os.killpg(process.pid, signal.SIGTERM)
+            async with asyncio.timeout(KILL_DELAY):
                 await process.wait()
+    finally:
+        # Also if this process is told a second time to end.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _free_port() -> int:
