@@ -161,7 +161,7 @@ CASES: Final = {
     "378 pages/s of a core, 1 s": Shape(OURS, 1),
     "378 pages/s of a core, 5 s": Shape(OURS, 5),
     "378 pages/s of a core, 10 s": Shape(OURS, 10),
-    "the same, 1,000 open requests": Shape(OURS, 1, most_open=1_000),
+    "378, 1 s, 1,000 open requests": Shape(OURS, 1, most_open=1_000),
 }
 
 
