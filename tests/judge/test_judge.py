@@ -284,6 +284,9 @@ def test_a_robots_txt_may_be_kept_but_a_new_one_holds() -> None:
         == {}
     )
     assert "since" in _broken([*kept, again], STRANGER)[site.kind.name]
+    unread = [visit for visit in kept if visit.path != ROBOTS_PATH]
+    results = {row.name: row.result for row in _judged(unread, STRANGER).rows}
+    assert results[site.kind.name] is Result.UNSEEN
 
 
 def test_what_was_not_seen_did_not_hold() -> None:

@@ -173,13 +173,15 @@ async def test_a_robots_txt_changes_after_a_second() -> None:
 
 
 async def test_the_rules_are_written_for_whoever_asks_first() -> None:
-    """By the name in its User-Agent."""
+    """By the name in its User-Agent; what a browser asks of its maker's host does not count."""
     for agent, token in (
         ("Foo-Bot/2.0 (+https://a.example)", "Foo-Bot"),
         ("Mozilla/5.0 (compatible; Bar/1)", "Bar"),
     ):
         async with serving() as session:
             site = _site("a group of its own").root + "/robots.txt"
+            async with session.get("http://updates.example/", headers={"User-Agent": "Other/1"}) as response:
+                assert response.status == 502
             async with session.get(site, headers={"User-Agent": agent}) as response:
                 assert f"User-agent: {token}\n" in await response.text()
 

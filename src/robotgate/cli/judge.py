@@ -52,7 +52,7 @@ def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[
     "--agent",
     default="",
     metavar="TOKEN",
-    help="The crawler's name in robots.txt. Without it, the one in the User-Agent of its first request.",
+    help="The crawler's name in robots.txt. Without it, the one in the User-Agent of its first request to a site.",
 )
 @common.flag("--direct", help="Have the sites at addresses 127.0.x.y, for a crawler that uses no proxy.")
 @click.option("--only", multiple=True, metavar="TEXT", help="Only kinds of sites with this in their names.")

@@ -335,6 +335,9 @@ def _row(seen: Seen, began_at: float, *, is_met: bool) -> Row:
         proof = pages[1:]
     elif kind.breaks == "pause":
         proof = [visit for visit in pages if visit.pause]
+    elif kind.breaks == "changed" and len(pages) == len(seen.visits):
+        # It has read no robots.txt.
+        proof = []
     if kind.severity == "MAY":
         result = Result.COUNTED
     elif broken:

@@ -93,7 +93,7 @@ class SiteServer:
 
     Args:
         note: called with each request once its answer is ready.
-        agent: the product token for which the rules are written; empty: that of the first request.
+        agent: the product token for which the rules are written; empty: that of the first request for one of its sites.
         start: the root of the start page.
         keys: those of signatures.
     """
@@ -128,11 +128,13 @@ class SiteServer:
         """Answer one request."""
         started_at = time.monotonic()
         url, user_agent = request.url, request.headers.get("User-Agent", "")
-        self.agent = self.agent or token_of(user_agent)
         root, path = str(url.origin()), request.rel_url.raw_path_qs
         if root not in self.sites:
             # The examples are the same with https.
             root = root.replace("https:", "http:")
+        if root in self.sites:
+            # A browser has requests of its own, for updates.
+            self.agent = self.agent or token_of(user_agent)
         name = self.sites[root].name if root in self.sites else url.authority
         page = self._pages.get(root, {}).get(URL(root + path).raw_path_qs)
         answer = MISSING if root in self.sites else NO_SITE
