@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from benchmarks._site import Site, Visit
 
 WORKERS: Final = ("w0", "w1", "w2", "w3")
-PATIENCE: Final = 120.0
+PATIENCE: Final = 180.0
 """Seconds that a round may take."""
 QUIET: Final = 3.0
 """Seconds in which a page would come twice."""
@@ -79,6 +79,8 @@ class Engine:
     """What the module of a worker has besides the recipe: the queue is `QUEUE`."""
     beside: str = ""
     """What runs once a queue."""
+    has_one_page: bool = False
+    """Whether a process has one page at a time, so that a worker is several."""
     has_queues: bool = True
     """Whether each owner has a queue of its own."""
     victim: str = ""
@@ -109,10 +111,12 @@ ENGINES: Final = {
         "taskiq scheduler crawl:scheduler --update-interval 1",
     ),
     "RQ": Engine(
-        "rq worker {queue} --with-scheduler --worker-class rq.SimpleWorker --url {broker} --maintenance-interval 10",
+        "rq worker {queue} --with-scheduler --worker-class rq.SimpleWorker --maintenance-interval 10 --worker-ttl 30"
+        " --url {broker}",
         "rq.Queue(queue, connection=redis.from_url(os.environ['BROKER']))"
         ".enqueue('crawl.visit', url, retry=rq.Retry(max=1), job_timeout=5)",
         "import redis, rq",
+        has_one_page=True,
     ),
     "Dramatiq": Engine(
         "dramatiq_worker_timeout=100 dramatiq crawl --processes 1 --threads 4 -Q {queue}",
@@ -177,6 +181,8 @@ class Shape:
     warm_up: float = 8.0
     """Seconds until URLs are sent: a worker that is up before the others would take what is theirs."""
     workers: Sequence[str] = WORKERS
+    processes: int = 4
+    """Of a worker whose processes have one page at a time."""
 
     @property
     def addresses(self) -> list[str]:
@@ -266,7 +272,7 @@ class Round:
             return
         workers = self._shape.workers
         for worker in workers:
-            self.start(worker, self.engine.command, self._queue_of(worker))
+            self._start_worker(worker)
         for queue in {*map(self._queue_of, workers)} if self.engine.beside else ():
             self.start(f"beside {queue}", self.engine.beside, queue)
         time.sleep(self._shape.warm_up)
@@ -281,15 +287,20 @@ class Round:
             check=True,
         )
 
+    def _start_worker(self, worker: str) -> None:
+        for number in range(self._shape.processes if self.engine.has_one_page else 1):
+            self.start(f"{worker}.{number}", self.engine.command, self._queue_of(worker))
+
     def kill(self) -> None:
         """Kill a worker, which is started anew: here, or by its engine."""
         if not self.engine.send:
             os.kill(self._youngest(self.engine.victim), signal.SIGKILL)
             return
         worker = self._shape.workers[0]
-        self.end(worker, signal.SIGKILL)
+        for name in [name for name in self._running if name.startswith(f"{worker}.")]:
+            self.end(name, signal.SIGKILL)
         time.sleep(3.0)
-        self.start(worker, self.engine.command, self._queue_of(worker))
+        self._start_worker(worker)
 
     def _youngest(self, what: str) -> int:
         """The process of this round that was started last of those whose command lines have some words."""

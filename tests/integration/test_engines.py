@@ -30,5 +30,6 @@ MODULES: Final = {
 def test_recipes_keep_the_pace(name: str) -> None:
     """As they stand on the page, by two workers: every gap is kept, rules are requested once, and no page is lost."""
     pytest.importorskip(MODULES[name])
-    seen = measured(name, "Redis", Shape(hosts=3, pages=3, delay=0.5, warm_up=3.0, workers=("a", "b")))
+    shape = Shape(hosts=3, pages=3, delay=0.5, warm_up=3.0, workers=("a", "b"), processes=1)
+    seen = measured(name, "Redis", shape)
     assert (seen.short, seen.robots, seen.lost, seen.doubled) == (0, 1, 0, 0)
