@@ -169,7 +169,8 @@ async def test_what_may_not_be_fetched_is_never_asked_for(web: Web, one: str, tw
 async def test_robots_txt_decides_whatever_it_is(web: Web) -> None:
     """Unreadable, it closes its site; endless, compressed, a bomb or in another form, its first rules hold.
 
-    It may redirect to another host, but not to a private address; the body of a 404 is not read.
+    It may redirect to another host, but not to a private address; the body of a 404 is not read. It is requested once
+    more if a connection is closed before an answer: Scrapy keeps connections, and this one may have been idle.
     """
     bomb = gzip.compress(RULES + b"#" * 10_000_000, 1)
     broken = site_of(web, "broken")
@@ -191,7 +192,15 @@ async def test_robots_txt_decides_whatever_it_is(web: Web) -> None:
     web.redirect(f"{elsewhere}/robots.txt", f"{endless_one}/robots.txt")
     web.redirect(f"{astray}/robots.txt", f"http://127.0.0.1:{web.port}/robots.txt")
     web.serve(f"{missing}/robots.txt", b"no gzip", status=404, headers={"Content-Encoding": "gzip"})
+    idle = site_of(web, "idle")
+    closing = [hang_up()]
+
+    async def closed_once(request: aiohttp_web.Request) -> aiohttp_web.StreamResponse:
+        return await closing.pop()(request) if closing else aiohttp_web.Response(body=RULES)
+
+    web.handle(f"{idle}/robots.txt", closed_once)
     ruled = [
+        idle,
         endless_one,
         elsewhere,
         site_of(web, "bomb", bomb, Content_Encoding="gzip"),
@@ -212,7 +221,8 @@ async def test_robots_txt_decides_whatever_it_is(web: Web) -> None:
     assert pages == sorted(url for _, url in crawled.seen)
     for site, why in shut.items():
         assert why in crawled.refused[f"{site}/"][1]
-    assert {web.count(f"{site}/robots.txt") for site in (*ruled[1:], *list(shut)[:4], astray)} == {1}
+    assert {web.count(f"{site}/robots.txt") for site in (*ruled[2:], *list(shut)[:4], astray)} == {1}
+    assert web.count(f"{idle}/robots.txt") == 2
     assert (crawled.told()["robots_unreachable"], crawled.told()["unavailable"]) == (len(shut) + 1, len(shut))
 
 

@@ -86,17 +86,26 @@ class ScrapyFetcher:
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
-        """The answer, or the reason why there is none."""
-        request = _robots_request(url, headers, max_bytes=max_bytes, timeout=timeout)
-        try:
-            response = await self._crawler.engine.download_async(request)
-            proxy = request.meta.get("proxy")
-            return answer_of(response.status, headers_of(response), response.body, proxy=proxy)
-        except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
-            fault = outage = None
-            if not request.meta[_READ]:
-                fault, outage = scrapy_fault_of(error, request), scrapy_outage_of(error, request)
-            return failure_of(outage or cause_of(error, timeout), outage, fault=fault)
+        """The answer, or the reason why there is none.
+
+        Scrapy keeps connections. One that the other side closes as the request leaves says nothing of the site, so the
+        request is sent once more (RFC 9112 section 9.3.1).
+        """
+        may_repeat = True
+        while True:
+            request = _robots_request(url, headers, max_bytes=max_bytes, timeout=timeout)
+            try:
+                response = await self._crawler.engine.download_async(request)
+                proxy = request.meta.get("proxy")
+                return answer_of(response.status, headers_of(response), response.body, proxy=proxy)
+            except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
+                fault = outage = None
+                if not request.meta[_READ]:
+                    if may_repeat and OUTAGES[HUNG_UP] & _names(error):
+                        may_repeat = False
+                        continue
+                    fault, outage = scrapy_fault_of(error, request), scrapy_outage_of(error, request)
+                return failure_of(outage or cause_of(error, timeout), outage, fault=fault)
 
     def _stop_when_full(self, data: bytes, request: Request) -> None:
         """Stop a download that is longer than wanted. What has arrived is used."""
@@ -174,8 +183,17 @@ def scrapy_outage_of(error: BaseException, request: Request) -> str | None:
     if request.meta.get("proxy"):
         # It may be the proxy that cannot be reached.
         return None
-    names = {kind.__name__ for kind in type(error).__mro__}
+    names = _names(error)
     return next((cause for cause, kinds in OUTAGES.items() if kinds & names), None) or outage_of(error)
+
+
+def _names(error: BaseException | None) -> set[str]:
+    """The names of what an error is, and of what it came from: Scrapy has one error for all lost connections."""
+    names: set[str] = set()
+    while error is not None:
+        names.update(kind.__name__ for kind in type(error).__mro__)
+        error = error.__cause__
+    return names
 
 
 class RobotParser(ScrapyRobotParser):
