@@ -117,6 +117,8 @@ ENGINES: Final = {
         ".enqueue('crawl.visit', url, retry=rq.Retry(max=1), job_timeout=5)",
         "import redis, rq",
         has_one_page=True,
+        # The processes of a worker need a store.
+        modes=("own pace", "SQLite", "Redis", "killed"),
     ),
     "Dramatiq": Engine(
         "dramatiq_worker_timeout=100 dramatiq crawl --processes 1 --threads 4 -Q {queue}",
