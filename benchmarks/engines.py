@@ -136,7 +136,7 @@ ENGINES: Final = {
         "async with RobotGate('A/1.0', contact='a@example.org') as gate, URLFrontier(gate, 'localhost:7071') as it:"
         " await it.discover(url for url, _ in tasks); break",
         # A worker takes no more than its share of the hosts.
-        "from functools import partial; URLFrontier = partial(URLFrontier, lease=20, queues=1, ahead=60)",
+        "from functools import partial; URLFrontier = partial(URLFrontier, lease=20, queues=1, ahead=160)",
         broker="localhost:7071",
         modes=("own pace", "SQLite", "Redis", "killed"),
     ),
