@@ -7,17 +7,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from robotgate.pace.budget import is_spent
-from robotgate.pace.packing import bytes_of
 from robotgate.pace.state import is_open
-from robotgate.sites.packed import names_of, pack_host, sites_of, unpack_host
+from robotgate.sites.packed import bytes_of, names_of, pack_host, sites_of, unpack_host
 from robotgate.sites.record import is_answered, is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from robotgate.pace.host import Host
-    from robotgate.pace.packing import Packed
-    from robotgate.sites.packed import NewSite
+    from robotgate.sites.packed import NewSite, Packed
     from robotgate.sites.site import Site
     from robotgate.urls import HostPattern
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
-from robotgate.pace.packing import Form, packed, parts_of
 from robotgate.pace.state import HostState, is_served, merged
-from robotgate.sites.packed import pack_record, unpack_record
+from robotgate.sites.packed import Form, pack_record, packed, parts_of, unpack_record
 from robotgate.stores.base import PLACE, OwnStore, Pruned
 from robotgate.stores.grants import Grants, SessionSide
 from robotgate.stores.session import BaseSession, NewsQueue
@@ -19,7 +18,7 @@ from robotgate.stores.session import BaseSession, NewsQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from robotgate.pace.packing import Packed
+    from robotgate.sites.packed import Packed
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 
