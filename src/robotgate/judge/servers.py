@@ -129,18 +129,17 @@ class SiteServer:
         started_at = time.monotonic()
         url, user_agent = request.url, request.headers.get("User-Agent", "")
         root, path = str(url.origin()), request.rel_url.raw_path_qs
-        if root not in self.sites:
-            # The examples are the same with https.
-            root = root.replace("https:", "http:")
-        if root in self.sites:
+        # The examples are the same with https.
+        site = self.sites.get(root) or self.sites.get(root.replace("https:", "http:"))
+        name, answer = url.authority, NO_SITE
+        if site is not None:
             # A browser has requests of its own, for updates.
             self.agent = self.agent or token_of(user_agent)
-        name = self.sites[root].name if root in self.sites else url.authority
-        page = self._pages.get(root, {}).get(URL(root + path).raw_path_qs)
-        answer = MISSING if root in self.sites else NO_SITE
-        if page is not None:
-            path = page.path
-            answer = self._answer_of(self.sites[root], page, request, started_at)
+            name, answer = site.name, MISSING
+            page = self._pages[site.root].get(URL(site.root + path).raw_path_qs)
+            if page is not None:
+                path = page.path
+                answer = self._answer_of(site, page, request, started_at)
         await asyncio.sleep(answer.delay)
         response = self._response(request, answer)
         served = (name, path, started_at, time.monotonic(), response.status)
