@@ -172,6 +172,7 @@ def scrapy_fault_of(error: BaseException, request: Request) -> str | None:
     proxy = request.meta.get("proxy")
     if not proxy:
         return None
+    # Not of what it came from: a connection that was lost behind the proxy may be the site's.
     names = {kind.__name__ for kind in type(error).__mro__}
     if "TunnelError" in names or any(kinds & names for cause, kinds in OUTAGES.items() if cause != NO_ANSWER):
         return failed(proxy, error)
