@@ -142,7 +142,8 @@ class SiteCache:
             self.wake(key)
             if origin.text in self.sites:
                 return self.sites[origin.text]
-        if self.size >= self.max_hosts:
+        # As `size`, without a call.
+        if len(self.sites) + self.idle.origins >= self.max_hosts:
             self._evict(LOOKS, room=1)
         host = self.scheduler.hosts.get(key)
         if host is None:
