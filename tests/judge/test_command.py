@@ -187,7 +187,10 @@ async def test_a_crawl_has_an_end() -> None:
 async def test_a_signal_ends_the_crawler(name: str) -> None:
     """And what that has started, with status 130; the pipe ends with the last process that holds it."""
     child = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
+    # Under nohup, this process ignores one of them, and so would the judge.
+    before = signal.signal(signal.Signals[name], signal.SIG_DFL)
     process = await JUDGE.start("judge", "-v", "--", *PYTHON, f"import subprocess\nsubprocess.run({child!r})")
+    signal.signal(signal.Signals[name], before)
     assert process.stderr is not None
     while b"here" not in await process.stderr.readline():
         pass
