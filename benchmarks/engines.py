@@ -278,7 +278,11 @@ class Round:
         for queue in {*map(self._queue_of, workers)} if self.engine.beside else ():
             self.start(f"beside {queue}", self.engine.beside, queue)
         time.sleep(self._shape.warm_up)
-        tasks = [(url, self._queue_of(owner(url, workers))) for url in urls]
+        self.send(urls)
+
+    def send(self, urls: Sequence[str]) -> None:
+        """Give workers that have queues more URLs."""
+        tasks = [(url, self._queue_of(owner(url, self._shape.workers))) for url in urls]
         send = SEND.format(send=self.engine.send.replace(self.engine.broker, self._broker))
         subprocess.run(  # noqa: S603  # As above.
             [sys.executable, "-c", send],
@@ -422,21 +426,27 @@ def url_frontier() -> Iterator[str]:
 BROKERS: Final = {"Kafka": kafka_broker, "URLFrontier": url_frontier}
 
 
-def measured(name: str, mode: str, shape: Shape) -> Seen:
-    """One engine in one mode. What it logged is kept in the folder of the environment's ``LOGS``."""
+@contextmanager
+def running(name: str, mode: str, shape: Shape) -> Iterator[tuple[Round, Site]]:
+    """One engine in one mode, and its site. What it logs is kept in the folder of the environment's ``LOGS``."""
     with tempfile.TemporaryDirectory(prefix="engines-") as place, ExitStack() as stack:
         redis = stack.enter_context(RedisServer(Path(place)))
         redis.settle()
         site = stack.enter_context(serving(addresses=shape.addresses))
         if logs := os.environ.get("LOGS"):
             stack.callback(lambda: shutil.copy(Path(place) / "log", Path(logs) / f"{name} {mode}"))
-        urls = shape.urls(site.port)
         url = f"redis://localhost:{redis.port}"
         broker = stack.enter_context(BROKERS[name]()) if name in BROKERS else f"{url}/1"
         engine = Round(name, mode, shape, Path(place), store=f"{url}/0", broker=broker)
-        stack.enter_context(closing(engine))
+        yield stack.enter_context(closing(engine)), site
+
+
+def measured(name: str, mode: str, shape: Shape) -> Seen:
+    """One engine in one mode."""
+    with running(name, mode, shape) as (engine, site):
+        urls = shape.urls(site.port)
         visits, in_vain = engine.crawl(site, urls)
-        return seen_of(visits, urls, shape, in_vain)
+    return seen_of(visits, urls, shape, in_vain)
 
 
 def main() -> None:
