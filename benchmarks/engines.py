@@ -449,6 +449,12 @@ def measured(name: str, mode: str, shape: Shape) -> Seen:
     return seen_of(visits, urls, shape, in_vain)
 
 
+def _stop(number: int, _: object) -> None:
+    """As by Ctrl-C: what runs is ended. ``timeout`` sends a signal twice."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -456,8 +462,7 @@ def main() -> None:
     parser.add_argument("--mode", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--quick", action="store_true", help="5 hosts x 4 pages")
     given = parser.parse_args()
-    # As by Ctrl-C: what runs is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _stop)
     shape = Shape(5, 4, 1.0) if given.quick else Shape(50, 10, 2.0)
     print("| |", " | ".join(given.mode), "|")
     print("|---" * (len(given.mode) + 1) + "|")
