@@ -212,5 +212,5 @@ def needs_extra(extra: str, module: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         library = (error.name or extra).partition(".")[0]
         raise ModuleNotFoundError(
-            f"{module} needs {library}: pip install 'robotgate[{extra}]'", name=error.name, path=error.path
+            f'{module} needs {library}: pip install "robotgate[{extra}]"', name=error.name, path=error.path
         ) from error

@@ -374,7 +374,7 @@ def _public_suffixes() -> PublicSuffixList:
         from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 # Installed only with the extra.
     except ImportError as error:
         raise OptionError(
-            f"pace_key={PaceKey.REGISTRABLE_DOMAIN}: needs the public suffix list: pip install 'robotgate[psl]'"
+            f'pace_key={PaceKey.REGISTRABLE_DOMAIN}: needs the public suffix list: pip install "robotgate[psl]"'
         ) from error
     return PublicSuffixList()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import tomllib
 from typing import TYPE_CHECKING, Final
@@ -62,6 +63,8 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
         f'contact = "file@a.example"\nstore = "{tmp_path}/file.db"\ndelay = 2\n[fetch]\ndelay = 3\n'
     )
     use = ("--config", str(file), "--show-config")
+    # As some editors save it.
+    file.write_bytes(codecs.BOM_UTF8 + file.read_bytes())
 
     assert shown(*use, "fetch")["delay"] == 3.0
     assert shown(*use, "sitemap")["delay"] == 2.0
@@ -99,7 +102,7 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("dely = 1", "dely: there is no such option"),
-        ("json = true", "json: there is no such option"),
+        ("json = true", "json: there is no such option of fetch"),
         ("[fetch]\ndely = 1", "fetch.dely: there is no such option"),
         ("[cache.ls]\ndely = 1", "cache.ls.dely: there is no such option"),
         ("[fecth]\ndelay = 1", "fecth: there is no such command"),
@@ -130,7 +133,7 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
         ("[overrides.host]\ndelay = 'x'", "overrides.host.delay: 'x' is not a valid float"),
         ("[overrides.host]\ndelay = -1", "overrides.host.delay = -1.0: give a finite number"),
         ("delay", "Expected '=' after a key"),
-        ("\udcff", "can't decode byte 0xff"),
+        ("\udcff", "save it in UTF-8"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, complaint: str) -> None:

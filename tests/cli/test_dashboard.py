@@ -54,7 +54,10 @@ def test_other_machines_need_a_token(site: LocalSite) -> None:
     """Without one the command refuses, with one it runs; a port that is taken ends it, with one line that names it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for where, told in (("0.0.0.0:0", "token"), (address, f"cannot serve --dashboard at {address}")):
+        for where, told in (
+            ("0.0.0.0:0", "token"),
+            (address, f"cannot serve --dashboard at {address}: address already in use"),
+        ):
             refused = run(*FETCH, "--dashboard", where, f"{site.base}/a")
             assert (refused.status, told in refused.err) == (2, True)
     assert not site.asked

@@ -248,5 +248,5 @@ def test_without_warcio_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
 
     ended = run(*FETCH, "--warc", str(tmp_path / "x.warc.gz"), "http://a.example/")
 
-    assert (ended.status, ended.err) == (2, "Error: --warc needs warcio: pip install 'robotgate[warc]'\n")
+    assert (ended.status, ended.err) == (2, 'Error: --warc needs warcio: pip install "robotgate[warc]"\n')
     assert not (tmp_path / "x.warc.gz").exists()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,7 +14,7 @@ from tests.cli.conftest import CONTACT, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import LocalSite
+    from tests.cli.conftest import LocalSite, Program
 
 CLEAN: Final = b"User-agent: *\nDisallow: /private/\n"
 WARNED: Final = b"User-agent: ExampleBot/1.0\nDisallow: /\n"
@@ -83,12 +86,27 @@ def test_a_file_that_cannot_be_read_is_worse_than_any_error(tmp_path: Path) -> N
     assert json.loads(row)["problem"] == "cannot be read: No such file or directory"
 
 
-def test_standard_input_is_a_file() -> None:
+async def test_standard_input_is_a_file(program: Program) -> None:
     """As elsewhere, it is called ``-``."""
-    ended = run("lint", "-", stdin=b"Disallow: /\n")
+    ended = await program("lint", "-", stdin=b"Disallow: /\n")
 
     assert ended.status == 1
     assert "[before-any-group]" in ended.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent Ctrl-C there")
+async def test_one_ctrl_c_ends_a_command_that_reads_standard_input(tmp_path: Path, program: Program) -> None:
+    """Though nothing comes and nothing is closed, as at a terminal."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(CLEAN)
+    process = await program.start("lint", str(path), "-")
+    assert process.stdout is not None
+    assert await process.stdout.readline() == f"{path}\n".encode()
+
+    process.send_signal(signal.SIGINT)
+
+    async with asyncio.timeout(30):
+        assert await process.wait() == 130
 
 
 def test_a_site_is_asked_for_its_file(site: LocalSite) -> None:

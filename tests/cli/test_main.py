@@ -17,7 +17,7 @@ def test_without_the_extra_it_says_what_to_install(
 
     with pytest.raises(SystemExit, match="2"):
         main()
-    told = f"robotgate: the command line needs {missing}: pip install 'robotgate[cli]'\n"
+    told = f'robotgate: the command line needs {missing}: pip install "robotgate[cli]"\n'
     assert capsys.readouterr().err == told
 
 

@@ -164,5 +164,5 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     ended = subprocess.run([sys.executable, "-c", code, *fetch], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].endswith(
-        "robotgate.signing needs cryptography: pip install 'robotgate[signing]'"
+        'robotgate.signing needs cryptography: pip install "robotgate[signing]"'
     )

@@ -8,7 +8,6 @@ import shlex
 import sys
 import unicodedata
 from contextlib import suppress
-from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -117,10 +116,10 @@ def test_what_a_site_sends_is_never_printed_raw(site: LocalSite, tmp_path: Path)
 
 
 PRINTING: Final = (
-    ("lint", "-"),
-    ("lint", "--json", "-"),
-    ("check", "--robots", "-", "/"),
-    ("check", "--robots", "-", "--json", "/"),
+    ("lint", "/dev/null"),
+    ("lint", "--json", __file__),
+    ("check", "--robots", "/dev/null", "/"),
+    ("check", "--robots", "/dev/null", "--json", "/"),
     ("cache", "ls"),
     ("cache", "ls", "--json"),
     ("cache", "show", "a.example"),
@@ -173,7 +172,6 @@ async def test_output_that_cannot_be_written_has_a_status(
         store = (
             ("--store", str(path)) if arguments[0] in {"cache", "why"} and "--help" not in arguments else ()
         )
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"Disallow: /\n")))
         with os.fdopen(output(), "w") as stdout:
             monkeypatch.setattr(sys, "stdout", stdout)
             with pytest.raises(SystemExit) as ended:
@@ -210,11 +208,22 @@ async def test_a_closed_pipe_ends_a_server(program: Program) -> None:
     ("line", "printed"),
     [
         # What cannot be printed is not taken for done.
-        ("{} --version >&-", ("2\n", "Error: cannot write: not writable\n")),
+        ("{} --version >&-", ("2\n", "Error: cannot write: the stream is closed\n")),
+        # Nor is another file read for the input.
+        ("{} lint - <&-", ("-\nnot read  cannot be read: the stream is closed\n2\n", "")),
+        ("{} check --robots - / <&-", ("2\n", "Error: cannot read -: the stream is closed\n")),
+        ("{} check -i - <&-", ("2\n", "Error: cannot read -: the stream is closed\n")),
         # Nobody reads the notes; the work is done, and the status is its own.
         (f"{{}} fetch --no-store --contact {CONTACT} nonsense 2>&1 >/dev/null | true", ("1\n", "")),
+        (f"{{}} fetch --no-store --contact {CONTACT} -i /dev/null 2>&-", ("0\n", "")),
+        ("{} fetch 2>&-", ("2\n", "")),
+        pytest.param(
+            f"{{}} fetch --no-store --contact {CONTACT} -i /dev/null 2>/dev/full",
+            ("0\n", ""),
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="no device that is always full"),
+        ),
     ],
-    ids=["output", "errors"],
+    ids=["output", "lint", "robots", "list", "unread", "errors", "usage", "full"],
 )
 async def test_a_stream_may_be_closed(line: str, printed: tuple[str, str]) -> None:
     """As shells do it: the status tells whether all that was asked for has been written."""

@@ -115,17 +115,26 @@ def test_lint_shows_information_only_when_it_is_asked_for(tmp_path: Path) -> Non
     assert run("lint", "--ignore", "no-such-code", str(path)).status == 2
 
 
+HASTY: Final = """
+from robotgate.cli import main, progress
+progress.PLAIN_PERIOD = 0.1
+main()
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite) -> None:
-    """On a terminal: how many URLs wait for which host, and when it may be visited next."""
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite, kind: str) -> None:
+    """On a terminal of any kind: how many URLs wait for which host, and when it may be visited next."""
     import pty  # noqa: PLC0415 - not on Windows
 
     terminal, side = pty.openpty()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "robotgate", "fetch", *LOCAL, "--delay", "50"),
+        *(sys.executable, "-c", HASTY, "fetch", *LOCAL, "--delay", "50"),
         *(f"{site.base}/{number}" for number in range(3)),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=side,
+        env=os.environ | {"TERM": kind},
     )
     shown = b""
     async with asyncio.timeout(30):

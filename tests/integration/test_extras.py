@@ -70,6 +70,6 @@ def test_extras_are_loaded_by_nobody_else_and_told_of_where_they_are_missing() -
     for error, (user, library, extra) in zip(errors, MISSING, strict=True):
         kind, name, message = error.split("; ")
         assert (kind, name.partition(".")[0]) == ("ModuleNotFoundError", library)
-        assert message == f"{user} needs {library}: pip install 'robotgate[{extra}]'"
+        assert message == f'{user} needs {library}: pip install "robotgate[{extra}]"'
     assert mocked.startswith("ModuleNotFoundError; aioresponses; ")
     assert works == "True True"

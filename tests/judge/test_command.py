@@ -117,7 +117,7 @@ async def test_nothing_outside_is_ever_asked() -> None:
     [
         (("/no/such/crawler",), "cannot start /no/such/crawler"),
         ((sys.executable, "-c", "raise SystemExit(3)"), "has requested nothing of the sites (exit status 3)"),
-        (("--only", "no such kind", "true"), "no kind of site is called no such kind"),
+        (("--only", "no such kind", "true"), "no kind of site has no such kind in its name"),
         (("--public-key", os.devnull, "true"), "there is no JWK of Ed25519 in it"),
     ],
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 EXTRA: Final = ("click", "platformdirs", "rich")
@@ -19,15 +18,26 @@ def main() -> None:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         sys.stderr.write(
-            f"robotgate: the command line needs {' and '.join(missing)}: pip install 'robotgate[cli]'\n"
+            f'robotgate: the command line needs {" and ".join(missing)}: pip install "robotgate[cli]"\n'
         )
         raise SystemExit(2)
-    try:
-        os.fstat(1)
-    except OSError:
-        # Standard output is closed. Whatever is written to this stream instead is an error.
-        sys.stdout = Path(os.devnull).open("r")  # noqa: SIM115 - open until the program ends
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        _replace_if_closed(descriptor, name)
     # Not at the top: without click this module could not say so.
     from robotgate.cli.app import robotgate
 
     robotgate(prog_name="robotgate")
+
+
+def _replace_if_closed(descriptor: int, name: str) -> None:
+    """Have no other file take the place of a standard stream that is closed.
+
+    To read the input and to write the output is an error then. Errors are dropped: nobody reads them.
+    """
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        # It takes the lowest free number, which is this one.
+        os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115

@@ -11,7 +11,7 @@ import click
 
 from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
-from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, shown
+from robotgate.cli.lists import STANDARD_INPUT, check_url, read_urls, read_whole, shown
 from robotgate.preferences import Preference, Preferences, Purpose, Standard, Statement
 from robotgate.preferences.robots import StatementRule
 from robotgate.preferences.values import structured_fields
@@ -19,7 +19,6 @@ from robotgate.rules.grammar import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
 
 LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
@@ -55,7 +54,9 @@ class Checked:
 @click.command(cls=common.Command, short_help="Tell whether URLs may be fetched, and why.")
 @common.url_options
 @common.json_option
-@click.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
+@click.option(
+    "--robots", metavar="FILE", type=common.INPUT_FILE, help="Check against this file, offline; - is stdin."
+)
 @common.flag(
     "--preferences", "has_preferences", help="Also show what robots.txt says about the use of pages."
 )
@@ -67,7 +68,7 @@ async def check(
     urls: tuple[str, ...],
     source: str | None,
     as_json: bool,
-    robots: BinaryIO | None,
+    robots: str | None,
     has_preferences: bool,
     purposes: tuple[str, ...],
     **_: object,
@@ -82,12 +83,13 @@ async def check(
     a robots.txt that cannot be read) or for wrong usage.
     """
     check_given(urls, source, has_preferences=has_preferences or bool(purposes))
-    if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
+    if source == robots == STANDARD_INPUT:
         raise click.UsageError("-i and --robots cannot both read standard input.")
     name = common.crawler_name()
     listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
-        body = robots.read(common.MAX_ROBOTS_BYTES)
+        with common.os_errors(f"read {robots}"):
+            body = await read_whole(robots, max_bytes=common.MAX_ROBOTS_BYTES)
         results = [_check_offline(body, url, name, purposes) for url in listed]
     else:
         async with common.opened_gate(common.store_of_options()) as gate:

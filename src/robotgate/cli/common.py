@@ -28,7 +28,7 @@ from robotgate import (
     __version__,
 )
 from robotgate.cli import config
-from robotgate.cli.output import in_plain_words, logged
+from robotgate.cli.output import cause_of, in_plain_words, logged
 from robotgate.client.connector import HEADER_LIMITS, BudgetedConnector
 from robotgate.client.robots import AiohttpFetcher
 from robotgate.clock import SystemClock
@@ -77,7 +77,7 @@ def os_errors(what: str) -> Iterator[None]:
         # `printable_errors` ends the command.
         raise
     except OSError as error:
-        raise CommandError(f"cannot {what}: {error.strerror or error}") from error
+        raise CommandError(f"cannot {what}: {cause_of(error)}") from error
 
 
 class Command(click.Command):

@@ -55,7 +55,7 @@ def configure(ctx: click.Context, path: Path) -> None:
         click.UsageError: it cannot be read, is no TOML, or has a name or a value that the command line does not have.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         shared = {name: value for name, value in values.items() if not isinstance(value, dict)}
         of_fetch = _options(_commands(ctx.command, ctx)["fetch"])
         _read(ctx, of_fetch, shared, "")
@@ -67,6 +67,8 @@ def configure(ctx: click.Context, path: Path) -> None:
             made(_GROUPS, _of_a_group(of_fetch), tables.pop(_GROUPS, {}), _make_group),
         )
         ctx.default_map = _of_group(ctx, ctx.command, tables, given, "")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path}: save it in UTF-8", ctx) from error
     except (OSError, ValueError, click.UsageError) as error:
         raise click.UsageError(f"{path}: {error}", ctx) from error
 
@@ -237,7 +239,8 @@ def _read(
     for name, value in values.items():
         option = options.get(name)
         if option is None:
-            raise click.UsageError(f"{where}{name}: there is no such option")
+            place = "" if where else " of fetch; a table has those of another command"
+            raise click.UsageError(f"{where}{name}: there is no such option{place}")
         wanted = "a list" if option.multiple else "true or false" if option.is_flag else "one value"
         kinds = isinstance(value, list), isinstance(value, bool)
         if isinstance(value, dict) or kinds != (option.multiple, option.is_flag):

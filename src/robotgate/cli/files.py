@@ -133,7 +133,7 @@ class WarcFile:
             # Installed only with the extra.
             from warcio.warcwriter import WARCWriter  # noqa: PLC0415
         except ImportError as error:
-            raise ModuleNotFoundError("--warc needs warcio: pip install 'robotgate[warc]'") from error
+            raise ModuleNotFoundError('--warc needs warcio: pip install "robotgate[warc]"') from error
         writer = WARCWriter(about_file := io.BytesIO(), gzip=True)
         about = {"software": software, "format": "WARC File Format 1.1"}
         writer.write_record(writer.create_warcinfo_record(path.name, about))

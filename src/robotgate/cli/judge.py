@@ -37,7 +37,10 @@ json_option: Final = click.option(
 
 def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[Ed25519PublicKey]:
     try:
-        return [] if file is None else public_keys(file.read())
+        if file is None:
+            return []
+        with common.os_errors(f"read {file.name}"):
+            return public_keys(file.read())
     except ValueError as error:
         raise click.BadParameter("there is no JWK of Ed25519 in it") from error
 

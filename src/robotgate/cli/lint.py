@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from robotgate import RobotGate, RobotGateError
 from robotgate.cli import common, output
+from robotgate.cli.lists import read_whole
 from robotgate.lint import Finding, FindingCode, Severity
 from robotgate.lint import lint as lint_body
 from robotgate.sites import Outcome
@@ -59,7 +60,7 @@ async def lint(*, sources: tuple[str, ...], as_json: bool, ignored: tuple[str, .
             bodies = await _read_sites(gate, urls)
     screen, status = output.Screen(), 0
     for number, source in enumerate(sources):
-        body = bodies[source] if source in urls else _read_file(source)
+        body = bodies[source] if source in urls else await _read_file(source)
         if number and not as_json:
             screen.print()
         if isinstance(body, str):
@@ -82,14 +83,12 @@ async def lint(*, sources: tuple[str, ...], as_json: bool, ignored: tuple[str, .
     return status
 
 
-def _read_file(source: str) -> bytes | str:
+async def _read_file(source: str) -> bytes | str:
     """Return a robots.txt, or why it cannot be read."""
     try:
-        with click.open_file(source, "rb") as file:
-            body: bytes = file.read(common.MAX_ROBOTS_BYTES)
-            return body
+        return await read_whole(source, max_bytes=common.MAX_ROBOTS_BYTES)
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {output.cause_of(error)}"
 
 
 async def _read_sites(gate: RobotGate, urls: Iterable[str]) -> dict[str, bytes | str]:

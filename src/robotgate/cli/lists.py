@@ -41,7 +41,7 @@ def open_input(source: str) -> int:
     Raises:
         OSError: it cannot be opened.
     """
-    return 0 if source == STANDARD_INPUT else os.open(source, os.O_RDONLY)
+    return 0 if source == STANDARD_INPUT else os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
 
 async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[bytes], None]:
@@ -81,6 +81,22 @@ def urls_of(lines: Iterable[bytes]) -> list[str]:
     """
     texts = (line.decode(errors="surrogateescape").removeprefix("\ufeff").strip() for line in lines)
     return [text for text in texts if text and not text.startswith("#")]
+
+
+async def read_whole(source: str, *, max_bytes: int) -> bytes:
+    """Return what a file has, or standard input for ``-``: at most so many bytes of it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    body, descriptor = b"", open_input(source)
+    try:
+        while len(body) < max_bytes and (chunk := await _read(descriptor)):
+            body += chunk
+    finally:
+        if descriptor:
+            os.close(descriptor)
+    return body[:max_bytes]
 
 
 async def read_urls(given: Iterable[str], source: str | None) -> AsyncIterator[str]:

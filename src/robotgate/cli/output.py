@@ -41,6 +41,10 @@ _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
 """aiohttp's message for a proxy that refuses."""
+_BINDING: Final = re.compile(
+    r"error while attempting to bind on address \(.{1,100}\): (?:\[errno \d{1,5}\] )?"
+)
+"""What asyncio writes before the cause of an error of a server."""
 NOT_READ: Final = 141
 """The exit status when standard output is read no more, as after ``| head``: that of a program which SIGPIPE ended."""
 ENDLESS: Final = "ever"
@@ -137,8 +141,8 @@ def to_stderr(message: str) -> None:
     for text in Screen(stderr=True).folded(message, indent=2):
         try:
             sys.stderr.write(f"{text.plain}\n")
-        except BrokenPipeError:
-            # It is read no more, but the command goes on.
+        except OSError:
+            # It is read no more, or its disk is full, but the command goes on.
             _discard(sys.stderr)
 
 
@@ -164,7 +168,14 @@ def printable_errors() -> Iterator[None]:
         _discard(sys.stdout)
         if isinstance(error, BrokenPipeError):
             raise SystemExit(NOT_READ) from None
-        raise click.UsageError(_folded(f"cannot write: {error.strerror or error}")) from error
+        raise click.UsageError(_folded(f"cannot write: {cause_of(error)}")) from error
+
+
+def cause_of(error: OSError) -> str:
+    """Return why the system refuses something."""
+    if error.errno == errno.EBADF:
+        return "the stream is closed"
+    return _BINDING.sub("", error.strerror or str(error))
 
 
 def _discard(stream: TextIO) -> None:

@@ -85,7 +85,8 @@ class Progress:
         """Show the counts on standard error until the block ends: live on a terminal, else a line from time to time."""
         # What is printed meanwhile stands above, in whole lines.
         screen = output.Screen(stderr=True, soft_wrap=True)
-        ticker = asyncio.create_task(self._live(screen, gate) if screen.is_terminal else self._plain(gate))
+        can_move = screen.is_terminal and not screen.is_dumb_terminal
+        ticker = asyncio.create_task(self._live(screen, gate) if can_move else self._plain(gate))
         try:
             yield
         finally:
@@ -100,7 +101,7 @@ class Progress:
                 text = Text("\n          ".join(self._status(gate)))
                 for outcome in self.outcomes.keys() | _ALWAYS_SHOWN.keys():
                     style = f"bold {_ALWAYS_SHOWN.get(outcome, 'red')}"
-                    text.highlight_regex(rf"[0-9,]+(?= {outcome.replace('_', ' ')}\b)", style)
+                    text.highlight_regex(rf"[0-9,]+(?= {outcome.replace('_', ' ')}\b(?!/))", style)
                 live.update(text, refresh=True)
                 await asyncio.sleep(LIVE_PERIOD)
 

@@ -83,7 +83,9 @@ async def conduct(
     only, keys = options.get("only", ()), options.get("keys", ())
     plan = draw_plan(options["seed"], options["pages"], only, ports)
     if not plan.groups:
-        raise servers.JudgeError(f"no kind of site is called {' or '.join(only)}: see --only")
+        raise servers.JudgeError(
+            f"no kind of site has {' or '.join(only)} in its name: a run without --only prints them"
+        )
 
     def note(_: object, visit: servers.Visit) -> None:
         visits.append(visit)
