@@ -266,8 +266,8 @@ def existing_store() -> OwnStore:
     store = stated_store(click.get_current_context().params["store_path"])
     if isinstance(store, SQLiteStore) and not os.path.lexists(store.path):
         raise CommandError(
-            f"{store.path}: there is no store yet. robotgate fetch, check, lint and cache refresh create one when they"
-            " visit a site, robotgate cache import when it reads a file"
+            f"{store.path}: there is no store yet: robotgate fetch and other commands that visit a site create it, and"
+            " robotgate cache import"
         )
     return store
 

@@ -37,6 +37,8 @@ CRAWLER: Final = f"""
 --delay {DELAY} --give-up-after 1
 """.split()
 """What Python runs as each of the workers."""
+_SERVED: Final = "http:"
+"""How the URLs begin that --serve serves: its proxy has no certificates."""
 _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
@@ -79,7 +81,8 @@ async def demo(
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
     if is_list and not serve:
         urls = [site.root + page.path for site in examples() for page in site.pages]
-        click.echo("\n".join([*urls, *draw_plan(seed, pages).urls]))
+        drawn = (url for url in draw_plan(seed, pages).urls if url.startswith(_SERVED))
+        click.echo("\n".join([*urls, *drawn]))
         return 0
     if serve:
         # Ctrl-C is how it ends.
@@ -111,10 +114,11 @@ def greeting(proxy: str, plan: Plan) -> str:
     """What --serve prints first: where the sites are."""
     width = max(len(site.root) + 1 for site in examples())
     sites = "".join(f"  {site.root + '/':{width}}  {site.kind.name}\n" for site in examples())
+    count = sum(site.root.startswith(_SERVED) for site in plan.sites)
     page = next(page for page in plan.sites[0].pages if page.access == "open")
     return (
-        f"{proxy} is a proxy to these sites, until Ctrl-C:\n{sites}and to the {len(plan.sites)} sites of the"
-        f" demonstration, such as {plan.sites[0].root}{page.path}\nRequests:"
+        f"{proxy} is a proxy to these sites, until Ctrl-C:\n{sites}and to {count} sites of the demonstration,"
+        f" such as {plan.sites[0].root}{page.path}\nRequests:"
     )
 
 

@@ -42,7 +42,7 @@ _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
 """aiohttp's message for a proxy that refuses."""
 _BINDING: Final = re.compile(
-    r"error while attempting to bind on address \(.{1,100}\): (?:\[errno \d{1,5}\] )?"
+    r"error while attempting to bind on address \([^()]{1,100}\): (?:\[errno \d{1,5}\] )?"
 )
 """What asyncio writes before the cause of an error of a server."""
 NOT_READ: Final = 141
@@ -173,9 +173,7 @@ def printable_errors() -> Iterator[None]:
 
 def cause_of(error: OSError) -> str:
     """Return why the system refuses something."""
-    if error.errno == errno.EBADF:
-        return "the stream is closed"
-    return _BINDING.sub("", error.strerror or str(error))
+    return "the stream is closed" if error.errno == errno.EBADF else error.strerror or str(error)
 
 
 def _discard(stream: TextIO) -> None:
@@ -187,7 +185,7 @@ def _discard(stream: TextIO) -> None:
 
 def _folded(message: str) -> str:
     """A message as click prints it behind its "Error: "."""
-    lines = Screen(stderr=True).folded(f"{_ERROR}{message}", indent=2)
+    lines = Screen(stderr=True).folded(f"{_ERROR}{_BINDING.sub('', message)}", indent=2)
     return "\n".join(text.plain for text in lines).removeprefix(_ERROR)
 
 
