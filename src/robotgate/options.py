@@ -98,14 +98,17 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}; known are {', '.join(sorted(known))}")
 
 
-def check_callback(name: str, value: object) -> None:
+def check_callback(name: str, value: object, instead: str = "") -> None:
     """Check a callback.
+
+    Args:
+        instead: what else may be given, for the message.
 
     Raises:
         OptionError: `value` is not callable, or is a coroutine function, whose result nothing would await.
     """
     if not callable(value) or inspect.iscoroutinefunction(value):
-        raise OptionError(f"{name}={value!r}: give a plain function; it may start a task")
+        raise OptionError(f"{name}={value!r}: give {instead}a plain function; it may start a task")
 
 
 def unless_none(check: Callable[[str, object], object], name: str, value: object) -> None:
@@ -304,7 +307,7 @@ def check_groups(name: str, value: object) -> None:
         OptionError: the value is neither a mapping of patterns to groups nor a function.
     """
     if not isinstance(value, Mapping):
-        check_callback(name, value)
+        check_callback(name, value, "a mapping of patterns to Group, or ")
         return
     for pattern, group in value.items():
         HostPattern.parse(pattern)

@@ -50,6 +50,14 @@ def run(*arguments: str, stdin: bytes = b"") -> Result:
     return Result(ended.exit_code, ended.stdout, ended.stderr)
 
 
+REDIRECTS: Final = {
+    "/moved": "/a",
+    "/trap": "/private/trap",
+    "/endless": "/endless",
+    "/elsewhere": "ftp://a.example/",
+}
+
+
 @dataclass(slots=True)
 class LocalSite:
     """A site on 127.0.0.1, in a thread of its own. Its ``/hang`` never answers."""
@@ -83,16 +91,23 @@ class LocalSite:
         self.headers.append((request.raw_path, CIMultiDict(request.headers)))
         if first := self.statuses.get(request.path):
             return web.Response(status=first.pop(0))
+        if target := REDIRECTS.get(request.path):
+            return web.Response(status=302, headers={"Location": target})
         match request.path:
             case "/robots.txt":
                 return web.Response(text=self.robots, status=self.robots_status, headers=self.robots_headers)
             case "/hang" if not self.answers_hang:
                 self._hanging.set()
                 await asyncio.Event().wait()
-            case "/moved":
-                return web.Response(status=302, headers={"Location": "/a"})
-            case "/trap":
-                return web.Response(status=302, headers={"Location": "/private/trap"})
+            case "/garbled":
+                return web.Response(text="hello", headers={"Content-Encoding": "gzip"})
+            case "/cut":
+                cut = web.StreamResponse(headers={"Content-Length": "9"})
+                await cut.prepare(request)
+                await cut.write(b"hello")
+                assert request.transport is not None
+                request.transport.close()
+                return cut
             case "/gone":
                 return web.Response(status=410)
             case "/paid":

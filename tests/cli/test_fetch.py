@@ -45,6 +45,19 @@ def test_each_url_gets_one_row(site: LocalSite) -> None:
     assert site.asked == {"/robots.txt": 1, "/a": 1, "/gone": 1, "/trap": 1}
 
 
+def test_failures_are_told_in_plain_words(site: LocalSite) -> None:
+    """Not in those of the library that sends."""
+    told = {
+        "/endless": "more than 10 redirects",
+        "/elsewhere": "redirected to ftp://a.example/, which is no http or https URL",
+        "/garbled": "Can not decode content-encoding: gzip",
+        "/cut": "Not enough data to satisfy content length header (received 5 of 9 bytes).",
+    }
+    ended = run(*FETCH, "--delay", "0", *(site.base + path for path in told))
+
+    assert {str(row["url"]).removeprefix(site.base): row["message"] for row in ended.rows} == told
+
+
 def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     """A column for each purpose; a page that is not for the declared purpose is blocked."""
     site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\n"

@@ -41,6 +41,10 @@ _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
 """aiohttp's message for a proxy that refuses."""
+_PAYLOAD: Final = re.compile(
+    r"Response payload is not completed: <\d{3}, message='([^']{0,200})'>|\d{3}, message:\s+"
+)
+"""aiohttp's messages for a body that is cut off, or is compressed in another way than it says."""
 _BINDING: Final = re.compile(
     r"error while attempting to bind on address \([^()]{1,100}\): (?:\[errno \d{1,5}\] )?"
 )
@@ -272,7 +276,7 @@ def in_plain_words(text: str) -> str:
     text = _with_options_as_typed(text)
     text = _CONNECTING.sub(r"cannot connect to \1: \2", text)
     text = _STATUS.sub(r"\3 answered \1 \2", text)
-    return _CLASS_NAME.sub("", text)
+    return _PAYLOAD.sub(r"\1", _CLASS_NAME.sub("", text))
 
 
 def _with_options_as_typed(text: str) -> str:

@@ -9,9 +9,12 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import aiohttp
+
 from robotgate import Response, Verdict, errors
 from robotgate.cli import check, files, output
 from robotgate.cli.lists import Digests, key_of
+from robotgate.client.attempt import MAX_PAGE_REDIRECTS
 from robotgate.client.fetch import GATEWAY_STATUSES
 from robotgate.pace.signals import TELLING_STATUSES
 from robotgate.pace.state import GOOD_BELOW
@@ -19,8 +22,6 @@ from robotgate.pace.state import GOOD_BELOW
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import aiohttp
 
 Row: TypeAlias = dict[str, object]
 
@@ -55,8 +56,16 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
             more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
             return _row(url, Outcome.UNAVAILABLE) | _verdict_columns(error.verdict) | more
         case _:
-            message = output.in_plain_words(str(error)) or "no answer in time"
-            return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
+            return _row(url, Outcome.FAILED, error=type(error).__name__, message=_failure(error))
+
+
+def _failure(error: aiohttp.ClientError | TimeoutError | OSError) -> str:
+    match error:
+        case aiohttp.TooManyRedirects():
+            return f"more than {MAX_PAGE_REDIRECTS} redirects"
+        case aiohttp.InvalidUrlRedirectClientError() | aiohttp.NonHttpUrlRedirectClientError():
+            return f"redirected to {error.args[0]}, which is no http or https URL"
+    return output.in_plain_words(str(error)) or "no answer in time"
 
 
 def _verdict_columns(verdict: Verdict | None) -> Row:

@@ -93,6 +93,8 @@ async def test_function_that_returns_no_group() -> None:
         with pytest.raises(OptionError, match=r"^groups=.*returned 'http://a\.shops\.example'"):
             await visit(gate, PAGES[0])
         await visit(gate, OTHER)
+    with pytest.raises(OptionError, match=r"^groups=5: give a mapping of patterns to Group, or "):
+        make_gate(groups=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gates", [2, 8])
