@@ -35,7 +35,7 @@ def test_without_the_extra_it_says_what_to_install(
         (("fetch", "--contact", CONTACT, "--dashboard", "0.0.0.0:0", "http://a.example/"), "--dashboard: "),
         (("fetch", "--contact", CONTACT, "-i", "/no/such/file"), "does not exist"),
         (("check", "http://a.example/"), "--contact"),
-        (("check", "--robots", "/no/such/file", "/"), "No such file"),
+        (("check", "--robots", "/no/such/file", "/"), "does not exist"),
         (("check", "--contact", CONTACT, "--agent", "Mozilla/5.0", "http://a.example/"), "Mozilla"),
         (("lint", "http://a.example/"), "--contact"),
         (("demo", "--pages", "0"), "pages"),
