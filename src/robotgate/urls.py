@@ -44,6 +44,11 @@ DOUBTFUL_AUTHORITY: Final = re.compile(
     re.ASCII,
 )
 """A backslash before the path, which some parsers read as a slash; brackets without an address or with a suffix."""
+is_read_otherwise: Final = re.compile(
+    r"[\x00- \x7f\ud800-\udfff]|\A[^?#]*/(?:\.|%2e){1,2}(?![^/?#])", re.IGNORECASE
+).search
+"""Whether servers read a path and query otherwise than the rules: if it is sent with a blank, a control character, or a
+segment ``.`` or ``..``, escaped or not. aiohttp and browsers escape and resolve these before they send."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 """What stands before an IPv4 address at the end of an IPv6 address that tunnels to it (RFC 5214 §6.1)."""
@@ -140,7 +145,14 @@ def parse_url(url: str) -> URL:
 
 def as_url(url: str | URL) -> URL:
     """As `parse_url`, of a text or of what has been parsed."""
-    return url if isinstance(url, URL) else parse_url(url)
+    if not isinstance(url, URL):
+        return parse_url(url)
+    try:
+        _ = url.port
+    except ValueError as error:
+        # yarl makes no text of it, either.
+        raise InvalidURLError(f"{url.scheme}://{url.raw_authority}", f"not a URL ({error})") from error
+    return url
 
 
 def split_url(url: str | URL) -> tuple[Origin, str]:
@@ -155,7 +167,12 @@ def split_url(url: str | URL) -> tuple[Origin, str]:
     if not parsed.port:
         raise InvalidURLError(text, "port 0 cannot be requested")
     origin = Origin(parsed.scheme, _valid_host(parsed.raw_host or "", text), parsed.port)
-    return origin, parsed.raw_path_qs or "/"
+    target = parsed.raw_path_qs
+    # With `encoded=True`, yarl leaves it as it is.
+    if parsed is url and is_read_otherwise(target):
+        problem = "a dot segment, a blank or a control character leads servers to another path"
+        raise InvalidURLError(text, problem)
+    return origin, target or "/"
 
 
 def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

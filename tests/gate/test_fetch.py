@@ -403,6 +403,10 @@ async def test_url_that_is_judged_is_sent(web: Web, gate: RobotGate, subtests: p
         f"{SITE}/ü": f"{SITE}/%C3%BC",
         f"{SITE}/%2Fa%20b?c=%26": f"{SITE}/%2Fa%20b?c=%26",
         f"{SITE}/a#b": f"{SITE}/a",
+        f"{SITE}#b": f"{SITE}/",
+        f"{SITE}?q=2#b": f"{SITE}/?q=2",
+        "http://user:secret@site.example": f"{SITE}/",
+        "http://user@SITE.example.:80#b": f"{SITE}/",
         "http://BÜCHER.example/": "http://xn--bcher-kva.example/",
         "https://site.example:443/x": "https://site.example/x",
     }.items():

@@ -369,6 +369,8 @@ async def test_request_hook_and_trace_work_as_without_a_gate(web: Web, client: h
         *((url, {}) for url in ("http://[fe80::1%25lo]/", "ftp://site.example/", "/page")),
         *((PAGE, {"target": target}) for target in (b"/open/../private", "/privät".encode(), None)),
         *((PAGE, {"target": target}) for target in (b"http://127.0.0.1/private", b"private", b"*")),
+        *((PAGE, {"target": target}) for target in (b"/open private", b"/open?\x7f")),
+        (f"{SITE}:65536/", {}),
     ],
 )
 async def test_url_that_servers_may_read_otherwise_is_refused(

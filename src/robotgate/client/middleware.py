@@ -152,7 +152,7 @@ class GateMiddleware:
         attempt = None
         if self.attempts:
             attempt = self.attempts.get(asyncio.current_task(turns.scheduler.loop))
-            if attempt and attempt.turn_is_unused and url is not attempt.url and str(url) != attempt.turn.url:
+            if attempt and attempt.turn_is_unused and url is not attempt.url and not attempt.turn.is_of(url):
                 # A middleware of its session sends a request of its own first.
                 attempt = None
         if earlier is not None:

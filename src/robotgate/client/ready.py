@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.client.turn import Turn
-from robotgate.errors import GateClosedError, OptionError, RobotGateError
+from robotgate.errors import GateClosedError, InvalidURLError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -161,7 +161,8 @@ class Lines:
                     try:
                         key = self._turns.locate(given)[0].host.key
                     except RobotGateError as error:
-                        self._on_refusal(str(given), error)
+                        url = error.url if isinstance(error, InvalidURLError) else str(given)
+                        self._on_refusal(url, error)
                         self._room.release()
                         continue
                     if key in self._lines:

@@ -125,6 +125,11 @@ class PageTurn(PacedTurn):
         """What is requested, without fragment and credentials."""
         return f"{self.paced.key}{self.target}"
 
+    def is_of(self, url: URL) -> bool:
+        """Whether a URL is what is requested. aiohttp drops its fragment and credentials, and may drop its slash."""
+        site, target, _ = self.turns.locate(url)
+        return (site.key, target) == (self.paced.key, self.target)
+
     @property
     def waited(self) -> float:
         """Seconds from asking for it until it began, robots.txt included; 0 before it began."""
@@ -298,12 +303,12 @@ class Turns:
         else:
             try:
                 target = url.raw_path_qs
-            except AttributeError:
-                # No URL, and so refused below.
-                target = ""
-            if is_plain(target):
-                # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
-                site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
+                if is_plain(target):
+                    # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
+                    site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
+            except (AttributeError, ValueError):
+                # No URL, or its port is none: refused below.
+                site = None
         # A path that is sent as it is written is in its normal form already.
         if site is not None and "/." not in target:
             return site, target, target

@@ -48,7 +48,6 @@ from robotgate.errors import (
     needs_extra,
 )
 from robotgate.gate import RobotGate
-from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind
 from robotgate.pace.signals import MAX_PROBLEM
 from robotgate.pace.state import GOOD_BELOW
@@ -517,13 +516,10 @@ def _url_as_sent(request: httpx.Request) -> URL:
         # A whole URL, for example: servers differ in what they make of it.
         raise InvalidURLError(str(url), f"its target {target!r:.80} is no path in bytes")
     try:
-        path_and_query = target.decode("ascii")
-        authority = url.netloc.decode("ascii")
-        sent = URL.build(scheme=url.scheme, authority=authority, path=path_and_query, encoded=True)
+        path, authority = target.decode("ascii"), url.netloc.decode("ascii")
+        return URL.build(scheme=url.scheme, authority=authority, path=path, encoded=True)
     except ValueError as error:
         raise InvalidURLError(str(url), f"not a URL ({error})") from error
-    check_no_dot_segment(path_and_query.partition("?")[0], str(url))
-    return sent
 
 
 async def _read(response: httpx.Response, max_bytes: int) -> bytes:

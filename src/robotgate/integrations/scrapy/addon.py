@@ -28,6 +28,7 @@ from robotgate.errors import (
     BudgetExceededError,
     DisallowedError,
     HostUnavailableError,
+    InvalidURLError,
     OptionError,
     ProxyUnavailableError,
     RobotGateError,
@@ -35,7 +36,6 @@ from robotgate.errors import (
 )
 from robotgate.events import Event, HostBlocked, RobotsFetched
 from robotgate.gate import RobotGate
-from robotgate.integrations import check_no_dot_segment
 from robotgate.integrations.scrapy.robots import (
     MAX_BYTES,
     ScrapyFetcher,
@@ -45,7 +45,7 @@ from robotgate.integrations.scrapy.robots import (
     scrapy_outage_of,
 )
 from robotgate.rules.verdict import AccessResult
-from robotgate.urls import Origin
+from robotgate.urls import Origin, is_read_otherwise
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -350,7 +350,8 @@ def judged_url(request: Request) -> str:
     Raises:
         InvalidURLError: its path has a dot segment, which Scrapy would send.
     """
-    check_no_dot_segment(request.url.partition("#")[0].partition("?")[0], request.url)
+    if is_read_otherwise(request.url):
+        raise InvalidURLError(request.url, "a dot segment leads servers to another path")
     return request.url
 
 
