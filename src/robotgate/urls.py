@@ -167,12 +167,14 @@ def split_url(url: str | URL) -> tuple[Origin, str]:
     if not parsed.port:
         raise InvalidURLError(text, "port 0 cannot be requested")
     origin = Origin(parsed.scheme, _valid_host(parsed.raw_host or "", text), parsed.port)
-    target = parsed.raw_path_qs
+    target = parsed.raw_path_qs or "/"
     # With `encoded=True`, yarl leaves it as it is.
-    if parsed is url and is_read_otherwise(target):
-        problem = "a dot segment, a blank or a control character leads servers to another path"
+    if parsed is url and (is_read_otherwise(target) or not target.startswith("/")):
+        problem = (
+            "a dot segment, a blank, a control character or a missing slash leads servers to another path"
+        )
         raise InvalidURLError(text, problem)
-    return origin, target or "/"
+    return origin, target
 
 
 def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

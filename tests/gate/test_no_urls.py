@@ -62,7 +62,8 @@ SENT_AS_THEY_ARE: Final = (
 
 async def test_parsed_url_that_is_none_is_refused_as_such(gate: RobotGate) -> None:
     """Whether the rules of its site are known or not; nothing is requested."""
-    for url in map(partial(yarl.URL, encoded=True), SENT_AS_THEY_ARE):
+    relative = yarl.URL.build(scheme="http", host="site.example", path="private", encoded=True)
+    for url in (relative, *map(partial(yarl.URL, encoded=True), SENT_AS_THEY_ARE)):
         for door in DOORS.values():
             with pytest.raises(InvalidURLError):
                 await outcome(door, gate, url)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
-from tests.gate.servers import PAGE, endless
+from tests.gate.servers import PAGE, ROBOTS, SITE, endless
+from yarl import URL
 
 from robotgate import (
     DisallowedError,
@@ -120,3 +121,10 @@ async def test_turn_of_a_closed_gate_is_not_fetched(gate: RobotGate) -> None:
     await gate.aclose()
     with pytest.raises(GateClosedError):
         turn.fetch()
+
+
+async def test_url_of_a_turn_is_sent_as_it_was_judged(web: Web, gate: RobotGate) -> None:
+    """Also one that yarl was told to leave as it is."""
+    async with gate.turn(URL(f"{SITE}/%zz", encoded=True)) as turn:
+        await turn.fetch()
+    assert web.urls == [ROBOTS, turn.url]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from aiohttp import ClientError
 from multidict import CIMultiDict
+from yarl import URL
 
 from robotgate.client.attempt import MAX_PAGE_REDIRECTS, PageRequest, RequestOptions
 from robotgate.client.fetch import PageFetch, PageFetcher
@@ -109,8 +110,10 @@ class Turn:
         """
         if not self._turn.turns.is_open:
             raise GateClosedError
+        # As it was judged.
+        url = URL(self.url, encoded=True)
         request = PageRequest(
-            self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self._turn
+            url, method, options, max_bytes, allow_redirects, max_redirects, turn=self._turn
         )
         return PageFetch(self._pages, request)
 
