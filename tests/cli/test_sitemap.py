@@ -92,3 +92,13 @@ async def test_a_reader_may_take_its_time(program: Program, site: LocalSite, tmp
     assert [row["outcome"] for row in ended.rows] == ["fetched"]
     out, _ = await process.communicate()
     assert (process.returncode, out.count(b"\n")) == (0, 4999)
+
+
+async def test_urls_are_printed_as_lists_are_read(
+    program: Program, site: LocalSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In UTF-8, whatever the locale."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    site.pages["/list"] = f"{site.base}/caf\u00e9\n"
+    ended = await program(*SITEMAP, f"{site.base}/list")
+    assert (ended.status, ended.out) == (0, f"{site.base}/caf\u00e9\n")

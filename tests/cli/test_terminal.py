@@ -185,6 +185,20 @@ async def test_output_that_cannot_be_written_has_a_status(
     assert (process.returncode, err.decode()) == (status, told)
 
 
+async def test_what_the_encoding_lacks_is_printed_as_escapes(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where output goes into a file on Windows, or the locale is an old one."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    path = tmp_path / "robots.txt"
+    path.write_text("User-agent: *\nDisallow /\u0142\n", encoding="utf-8")
+
+    ended = await program("lint", str(path))
+
+    assert (ended.status, ended.err) == (1, "")
+    assert "Disallow /\\u0142\n" in ended.out
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
 async def test_a_closed_pipe_ends_a_server(program: Program) -> None:

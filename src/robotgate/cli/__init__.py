@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
+from io import TextIOWrapper
 from typing import Final
 
 EXTRA: Final = ("click", "platformdirs", "rich")
@@ -23,6 +24,9 @@ def main() -> None:
         raise SystemExit(2)
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         _replace_if_closed(descriptor, name)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As standard error: a letter that its encoding lacks is no error.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Not at the top: without click this module could not say so.
     from robotgate.cli.app import robotgate
 

@@ -85,4 +85,5 @@ def _print(entry: SitemapEntry, *, as_json: bool) -> None:
         lastmod = None if entry.lastmod is None else entry.lastmod.isoformat()
         output.row({"url": url, "lastmod": lastmod, "sitemap": entry.sitemap})
     else:
-        click.echo(url)
+        # Whatever the terminal's encoding: lists of URLs are read in this one.
+        click.echo(url.encode())
