@@ -71,8 +71,8 @@ async def demo(
     With --workers N, N processes share the pages of every site, and one store. Together they must keep every rule and
     every delay.
 
-    With --serve, a proxy on this machine serves the sites and four small sites with links, and prints each request:
-    see docs/tutorial.md. Ctrl-C ends it. --list prints the URLs of the sites, for example for `robotgate fetch -i -
+    With --serve, a proxy on this machine serves the sites and four small sites with links, and prints each request.
+    Ctrl-C ends it. --list prints the URLs of the sites, for example for `robotgate fetch -i -
     --proxy http://127.0.0.1:8009`.
 
     Exit status: 0 when no rule and no delay was broken, 1 when one was, 2 when nothing could be crawled or served.

@@ -383,7 +383,7 @@ async def fetch(
     a byte order mark, blank lines and lines that begin with # are skipped. A URL that comes twice is visited once,
     whatever its fragment. What is learnt of hosts is stored for the next run: see `robotgate cache`.
 
-    --dashboard shows the run as a web page, read-only unless --dashboard-controls is given: see docs/dashboard.md.
+    --dashboard shows the run as a web page, read-only unless --dashboard-controls is given.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o. It also asks
     again for URLs that failed for a reason that may have passed: unavailable, too_soon, over_budget, failed, or fetched
