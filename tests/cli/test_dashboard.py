@@ -14,6 +14,8 @@ from tests.cli.conftest import FETCH, run
 from tests.dashboard.reader import TOKEN, reading
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import LocalSite, Program
 
 HANDLES_CTRL_C: Final = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a child process")
@@ -50,15 +52,21 @@ def test_an_address_has_a_port(address: str) -> None:
     assert (ended.status, "127.0.0.1:8099" in ended.err) == (2, True)
 
 
-def test_other_machines_need_a_token(site: LocalSite) -> None:
-    """Without one the command refuses, with one it runs; a port that is taken ends it, with one line that names it."""
+def test_other_machines_need_a_token(site: LocalSite, tmp_path: Path) -> None:
+    """Without one the command refuses, with one it runs; a port that is taken ends it, with one line that names it.
+
+    Rows of an earlier run stay.
+    """
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("of an earlier run\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for where, told in (
             ("0.0.0.0:0", "token"),
             (address, f"cannot serve --dashboard at {address}: address already in use"),
         ):
-            refused = run(*FETCH, "--dashboard", where, f"{site.base}/a")
+            refused = run(*FETCH, "-o", str(rows), "--dashboard", where, f"{site.base}/a")
             assert (refused.status, told in refused.err) == (2, True)
+            assert rows.read_text() == "of an earlier run\n"
     assert not site.asked
     assert run(*FETCH, "--dashboard", "0.0.0.0:0", "--dashboard-token", TOKEN, f"{site.base}/a").status == 0

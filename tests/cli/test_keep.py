@@ -126,9 +126,12 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
         (sent,) = {each.http_headers.get_header("User-Agent") for each in requests}
     assert sent.startswith("robotgate/")
     before = path.read_bytes()
-    again = run(*FETCH, "--warc", str(path), f"{site.base}/a")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("of an earlier run\n")
+    again = run(*FETCH, "-o", str(rows), "--warc", str(path), f"{site.base}/a")
     assert (again.status, again.out, path.read_bytes()) == (2, "", before)
-    assert again.err == f"Error: cannot write {path}: File exists\n"
+    assert again.err == f"Error: cannot write {path}: it exists already; name another file\n"
+    assert rows.read_text() == "of an earlier run\n"
     assert site.asked["/a"] == 1
 
 

@@ -32,6 +32,10 @@ def test_without_the_extra_it_says_what_to_install(
             ("fetch", "--contact", CONTACT, "--max-delay", "0", "http://a.example/"),
             "--delay 1.0 is over --max-delay 0.0: ",
         ),
+        (
+            ("fetch", "--contact", CONTACT, "--max-block", "nan", "http://a.example/"),
+            "--max-block nan: give a number of seconds, 0 or more; inf is without limit",
+        ),
         (("fetch", "--contact", CONTACT, "--dashboard", "0.0.0.0:0", "http://a.example/"), "--dashboard: "),
         (("fetch", "--contact", CONTACT, "-i", "/no/such/file"), "does not exist"),
         (("check", "http://a.example/"), "--contact"),

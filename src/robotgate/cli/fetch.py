@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import stat
 import sys
 from contextlib import AsyncExitStack, closing, nullcontext
 from dataclasses import dataclass, field
@@ -432,12 +434,12 @@ async def fetch(
 
     try:
         async with common.opened_gate(store, signer, crawl.warc) as gate, AsyncExitStack() as stack:
-            # Only now: a wrong option of the gate empties no file.
-            crawl.rows = _opened(stack, target, folder, crawl.warc, has_rows=resume)
             if dashboard_at is not None:
                 await _serve_dashboard(
                     stack, gate, *dashboard_at, token=dashboard_token, controls=dashboard_controls
                 )
+            # Only now: a command that fails before it requests anything empties no file.
+            crawl.rows = _opened(stack, target, folder, crawl.warc, has_rows=resume)
             await crawl.run(gate, lists.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
         left = output.counted(crawl.progress.left.total(), "URL")
@@ -478,11 +480,13 @@ def _opened(
     rows = None
     if target != "-":
         with common.os_errors(f"write {target}"):
-            rows = stack.enter_context(click.open_file(target, "a" if has_rows else "w", encoding="utf-8"))
+            rows = stack.enter_context(click.open_file(target, "a", encoding="utf-8"))
     if folder is not None:
         with common.os_errors(f"make {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
     if warc is not None:
         with common.os_errors(f"write {warc.path}"):
             stack.enter_context(closing(warc.open()))
+    if rows is not None and not has_rows and stat.S_ISREG(os.fstat(rows.fileno()).st_mode):
+        rows.truncate(0)
     return rows

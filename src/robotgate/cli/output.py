@@ -177,6 +177,8 @@ def printable_errors() -> Iterator[None]:
 
 def cause_of(error: OSError) -> str:
     """Return why the system refuses something."""
+    if error.errno == errno.EEXIST:
+        return "it exists already; name another file"
     return "the stream is closed" if error.errno == errno.EBADF else error.strerror or str(error)
 
 
@@ -273,7 +275,7 @@ def counted(count: int, word: str) -> str:
 
 def in_plain_words(text: str) -> str:
     """Return a message of the library for the command line: with options as they are typed, and no class names."""
-    text = _with_options_as_typed(text)
+    text = _with_options_as_typed(text).replace("math.inf", "inf")
     text = _CONNECTING.sub(r"cannot connect to \1: \2", text)
     text = _STATUS.sub(r"\3 answered \1 \2", text)
     return _PAYLOAD.sub(r"\1", _CLASS_NAME.sub("", text))
