@@ -125,10 +125,7 @@ def test_what_is_shown_can_be_used(tmp_path: Path) -> None:
         ),
         ("[overrides]\ndelay = 1", "overrides.delay: give a table"),
         ("[groups.host]\ndelay = 1", "groups.host: give a name"),
-        (
-            "[groups.host]\nname = 'a'\ndelay = -1",
-            "groups.host.Group('a'): delay = -1.0: give a finite number",
-        ),
+        ("[groups.host]\nname = 'a'\ndelay = -1", "groups.host.delay = -1.0: give a finite number"),
         ("[overrides.host]\ndely = 1", "overrides.host.dely: there is no such option"),
         ("[overrides.host]\ndelay = 'x'", "overrides.host.delay: 'x' is not a valid float"),
         ("[overrides.host]\ndelay = -1", "overrides.host.delay = -1.0: give a finite number"),

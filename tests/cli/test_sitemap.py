@@ -35,7 +35,7 @@ def test_urls_of_a_site_are_printed(site: LocalSite) -> None:
 
     assert (of_site.status, of_site.out.splitlines()) == (1, urls)
     assert of_site.err == (
-        f"{site.base}/list: 1 entries have no usable URL, the first: 'nonsense'\n"
+        f"{site.base}/list: entries without a usable URL: 1, the first 'nonsense'\n"
         f"{site.base}/gone: HTTP status 410\n"
     )
     assert [(row["url"], row["lastmod"]) for row in of_sitemap.rows] == [
@@ -68,7 +68,7 @@ def test_a_site_without_sitemaps_is_told_of(site: LocalSite) -> None:
         "127.0.0.1:1/robots.txt: ",
         "nonsense: not an absolute",
         "/private/list: ",
-        "/list: 1 entries have",
+        "/list: entries without",
     )
     assert all(reason in line for reason, line in zip(reasons, ended.err.splitlines(), strict=True)), (
         ended.err

@@ -175,7 +175,8 @@ def _made(
         try:
             made[pattern] = make(**{name: values[name] for name in given})
         except OptionError as error:
-            raise click.UsageError(f"{where}.{str(error).replace('=', ' = ', 1)}") from error
+            problem = str(error).removeprefix(f"Group({values.get('name')!r}): ").replace("=", " = ", 1)
+            raise click.UsageError(f"{where}.{problem}") from error
     return made
 
 

@@ -160,7 +160,7 @@ class SitemapWalk:
                 file.url, f"{file.damaged:,} entries are damaged and left out, the first: {file.first_damage}"
             )
         if file.skipped:
-            cause = f"{file.skipped:,} entries have no usable URL, the first: {file.first_skipped!r:.300}"
+            cause = f"entries without a usable URL: {file.skipped:,}, the first {file.first_skipped!r:.300}"
             self._tell(file.url, cause)
         return origins
 
