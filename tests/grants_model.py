@@ -9,7 +9,8 @@ from robotgate.stores.grants import EXPIRY, ROBOTS, Grants, no_earlier, not_befo
 
 
 class LosingGrants(Grants):
-    """Until `EXPIRY` after a loss only claims are granted. Of a host that was lost only instants are taken in.
+    """Until `EXPIRY` after a loss only claims are granted, and hosts that a claimant has left. Of a host that was lost
+    only instants are taken in.
 
     Where no session sends anything for `EXPIRY`, the medium may have been frozen, or its clock set forward: that ends
     no session, and makes no visit longer ago.
@@ -21,6 +22,8 @@ class LosingGrants(Grants):
         self._assumed_at: float | None = None
         """When every host counts as visited, at least."""
         self._heard_at: float | None = None
+        self._granted: set[str] = set()
+        """Hosts that were granted since the loss."""
 
     def lose(self, epoch: str, *, now: float, forgets_hosts: bool) -> None:
         """Go on after memory was lost.
@@ -32,6 +35,7 @@ class LosingGrants(Grants):
         self.epoch = epoch
         self.sessions.clear()
         self.hosts.clear()
+        self._granted.clear()
         if forgets_hosts:
             self.states.clear()
             self.blocks.clear()
@@ -68,11 +72,16 @@ class LosingGrants(Grants):
     def _grant_next(self, key: str) -> None:
         host = self.host(key)
         if self._lost_until_at is not None:
-            host.owner = None
-            return
-        if host.line and self._assumed_at is not None:
+            if key not in self._granted:
+                host.owner = None
+                return
+        elif host.line and self._assumed_at is not None:
             self._move_later(key, HostState(last_visit_at=self._assumed_at))
         super()._grant_next(key)
+
+    def _grant(self, name: str, key: str) -> None:
+        self._granted.add(key)
+        super()._grant(name, key)
 
     def _move_later(self, key: str, told: HostState) -> None:
         later = HostState(last_visit_at=told.last_visit_at, next_allowed_at=not_before(told))

@@ -144,7 +144,7 @@ local function read_host(key)
     -- The key may hold something else: then the host counts as visited now.
     host = {line = {}, visited_at = redis.call('EXISTS', name) == 1 and now or nil}
   elseif host.epoch ~= EPOCH then
-    host.owner, host.line = nil, {}
+    host.owner, host.token, host.line = nil, nil, {}
   end
   local ahead = (host.written_at or now) - now
   if ahead > 0 then
@@ -172,7 +172,8 @@ local function write_hosts()
     local binds = math.max((host.not_before_at or now) - now, 0)
     -- A visit before the assumed one need not be kept.
     local is_visited = host.visited_at and host.visited_at > (ASSUMED_AT or 0)
-    if host.owner or host.line[1] or host.state or is_visited or binds > 0 then
+    local is_claimed = IS_LOST and host.token
+    if host.owner or host.line[1] or host.state or is_visited or binds > 0 or is_claimed then
       write(PREFIX .. 'host:' .. key, host, binds + (host.owner and math.max(KEEP, MONTH) or KEEP))
     else
       redis.call('DEL', PREFIX .. 'host:' .. key)
@@ -190,11 +191,12 @@ local function grant(key, host, session)
   tell(key, host)
 end
 
--- Grant a host that is free, or becomes so, to the first in line.
+-- Grant a host that is free, or becomes so, to the first in line. After a loss only that is known to be free which was
+-- granted since, to the session that has claimed it.
 local function grant_next(key, host)
   host.owner = nil
-  if host.line[1] and not IS_LOST then
-    if not host.state or host.saved_at < LOST_UNTIL then
+  if host.line[1] and (host.token or not IS_LOST) then
+    if not IS_LOST and (not host.state or host.saved_at < LOST_UNTIL) then
       later(host, ASSUMED_AT)
     end
     grant(key, host, table.remove(host.line, 1))
