@@ -82,7 +82,10 @@ async def test_what_was_forgotten_is_reasserted(
 
 async def test_what_is_held_while_memory_is_lost_is_handed_on_at_once(server: RedisServer) -> None:
     """Whoever has claimed a host says when it is free: nobody waits until it might be."""
-    async with worker(server.url, PREFIX, lease=30.0) as first, worker(server.url, PREFIX, lease=30.0) as second:
+    async with (
+        worker(server.url, PREFIX, lease=30.0) as first,
+        worker(server.url, PREFIX, lease=30.0) as second,
+    ):
         await first.obtain()
         async with admin(server) as client:
             await client.flushall()

@@ -25,13 +25,15 @@ from tests.waiting import until
 from robotgate import Origin, SQLiteStore, StoreError, WhenLost
 from robotgate.clock import SystemClock
 from robotgate.pace.state import merged, visited
-from robotgate.stores import HostState, Lost, OperatorBlock, Recovered
+from robotgate.stores import HostState, Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.session import uptime
 from robotgate.stores.sqlite import database
 from robotgate.stores.sqlite import store as sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from robotgate.stores import News
 
 NOBODY: Final = 65534
 LATER: Final = replace(STATE, visits=42, next_allowed_at=NOW + 2)
@@ -389,20 +391,50 @@ async def test_many_make_the_same_file_at_the_same_moment(
             await store.aclose()
 
 
-async def test_deleted_while_open(store: SQLiteStore) -> None:
+def delete(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Delete a file and what is beside it, of which SQLite itself may delete some."""
+    for suffix in suffixes:
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+GONE: Final = {"file": ("",), "file and log": ("", "-wal", "-shm"), "log": ("-wal", "-shm")}
+
+
+@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
+async def test_deleted_while_open(store: SQLiteStore, gone: tuple[str, ...]) -> None:
     """SQLite would write on into a file without a name: a new one is made. Hosts that are held go on, and what the lost
     file knew of others counts as visits.
     """
     session = await store.session()
     grant = await session.obtain("held.example")
-    for suffix in ("", "-wal", "-shm"):
-        store.path.with_name(f"cache.db{suffix}").unlink()
+    delete(store.path, gone)
     state = await store.load_host("unknown.example")
     assert state == visited(NOW)
     await session.obtain("other.example")
     assert grant.lease.is_valid()
     assert rows(store.path, "SELECT key FROM grants ORDER BY key") == [("held.example",), ("other.example",)]
     await session.aclose()
+
+
+@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
+async def test_deleted_while_other_processes_hold_hosts(path: Path, gone: tuple[str, ...]) -> None:
+    """What one of them holds is granted to nobody else before it has handed it on."""
+    async with SQLiteStore(path) as first, SQLiteStore(path) as second:
+        owner, other = await first.session(), await second.session()
+        grant = await owner.obtain(HOST)
+        delete(path, gone)
+        waiting = asyncio.create_task(other.obtain(HOST))
+        wanted: list[News] = []
+        while not any(isinstance(news, Wanted) for news in wanted):
+            assert grant.lease.is_valid()
+            assert not waiting.done()
+            wanted += await owner.news()
+        owner.leave(HOST, HostState(visits=1))
+        granted = await waiting
+        assert granted.state is not None
+        assert granted.state.visits == 1
+        await other.aclose()
+        await owner.aclose()
 
 
 async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ sent, so transit makes instants later, never earlier.
 - A token names one grant. A message with another than the current token moves instants later and frees nothing.
 - A term names one stay of a session in one epoch of the medium. A session that finds another term has lost its grants;
   if the medium lost its memory (another epoch), it may claim them again while its lease is valid, and repeats the
-  operator's blocks. Redis grants only claimed hosts until `EXPIRY` after the loss, and counts all others as visited
-  then.
+  operator's blocks. Until `EXPIRY` after the loss only hosts that were claimed are granted, and handed on.
 - Of all notices about a pattern (a block, or its end), the last one counts.
 """
 
@@ -142,6 +141,7 @@ class HostRow:
 
     owner: str | None = None
     token: int = 0
+    """Of the last grant that is known; 0: none."""
     line: list[str] = field(default_factory=list)
     """The sessions that wait, the first in front."""
 
@@ -191,6 +191,8 @@ class Grants:
         self.hosts: dict[str, HostRow] = {}
         self.states: dict[str, HostState] = {}
         self.blocks: dict[str, BlockRow] = {}
+        self.is_lost = False
+        """Whether sessions may hold hosts by grants of an earlier epoch."""
 
     def exchange(self, request: Request, *, now: float) -> Reply:
         """Process a request, and return the reply."""
@@ -219,6 +221,18 @@ class Grants:
         for ended_at, name in ended:
             if ended_at <= now:
                 self.end(name, visited_at=ended_at)
+
+    def settle(self, keys: Iterable[str]) -> None:
+        """Grant what was asked for since memory was lost: no session holds a host any more that it has not claimed.
+
+        Args:
+            keys: all hosts for which sessions wait, and maybe others.
+        """
+        self.is_lost = False
+        for key in keys:
+            if self.host(key).owner is None:
+                self._grant_next(key)
+                self._forget_free(key)
 
     def end(self, name: str, *, visited_at: float | None) -> None:
         """End a session.
@@ -325,10 +339,13 @@ class Grants:
         )
 
     def _grant_next(self, key: str) -> None:
-        """Grant a host that is free, or becomes so, to the first in line."""
+        """Grant a host that is free, or becomes so, to the first in line.
+
+        After a loss only that is known to be free which was granted since, to the session that has claimed it.
+        """
         host = self.host(key)
         host.owner = None
-        if host.line:
+        if host.line and (host.token or not self.is_lost):
             self._grant(host.line.pop(0), key)
 
     def _grant(self, name: str, key: str) -> None:
@@ -346,7 +363,7 @@ class Grants:
 
     def _forget_free(self, key: str) -> None:
         host = self.hosts.get(key)
-        if host is not None and host.owner is None and not host.line:
+        if host is not None and host.owner is None and not host.line and not (self.is_lost and host.token):
             del self.hosts[key]
 
     def next_number(self) -> int:

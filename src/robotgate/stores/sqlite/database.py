@@ -28,6 +28,8 @@ T = TypeVar("T")
 Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
 Identity: TypeAlias = tuple[int, int]
 """Device and number of a file. Its name may lead to another file later."""
+_LOST: Final[Identity] = (0, 0)
+"""No file is this one."""
 
 READ: Final = "BEGIN"
 WRITE: Final = "BEGIN IMMEDIATE"
@@ -165,6 +167,8 @@ class Database:
         """When the file is tried again, by the monotonic clock."""
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
+        self._log = path.with_name(f"{path.name}-wal")
+        self._log_identity: Identity | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._process = 0
 
@@ -249,8 +253,11 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         connection = self._connection or self._open()
-        # SQLite would write to a file that was deleted or renamed.
-        if _identity(self.path) != self._identity:
+        # SQLite would write to a file that was deleted or renamed, or to its log: others would not read that.
+        identity = _identity(self.path)
+        if identity == self._identity and _identity(self._log) != self._log_identity:
+            self._identity = _LOST
+        if identity != self._identity:
             self._drop()
             connection = self._open()
         return connection
@@ -267,6 +274,7 @@ class Database:
         self._opening(connection, before not in (None, identity))
         # A killed process loses nothing, and the file stays whole after a power cut.
         connection.execute("PRAGMA synchronous = NORMAL")
+        self._log_identity = _identity(self._log)
         return connection
 
     def _drop(self) -> None:

@@ -292,6 +292,8 @@ class SQLiteStore(OwnStore):
         if is_other:
             # The sessions of this store are of another file.
             tables.renew_number(connection)
+            if self._others:
+                grants.lose()
         self._file_number = tables.read_fact(connection, tables.FILE_NUMBER)
         if is_other or is_crash:
             tables.write_fact(connection, tables.ASSUMED_VISIT_AT, file.in_file)

@@ -80,11 +80,14 @@ CREATE TABLE blocks (
 )
 """
 """`sessions.place` names the space of process numbers; empty: unknown. In `grants`, a session that holds a host has a
-token and an item in its inbox; one in line for it has neither."""
+token and an item in its inbox; one in line for it has neither. A row without a session has the token of a free host
+that was granted after a loss."""
 
 SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
+LOST_UNTIL: Final = "lost_until"
+"""By the clock of leases: until then, sessions may hold hosts by grants of a file that was lost."""
 PRUNED_AT: Final = "pruned_at"
 _OFFSET: Final = "offset"
 """Followed by the machine's start: the offset from the clock of leases to the file's clock."""
@@ -444,6 +447,9 @@ class FileGrants(Grants):
         super().__init__(str(read_fact(connection, FILE_NUMBER)))
         self._clock = clock
         self._serial = int(read_fact(connection, SERIAL) or 0)
+        self._lost_until = read_fact(connection, LOST_UNTIL)
+        # A time of before the machine's start, too, is over.
+        self.is_lost = self._lost_until is not None and 0 < self._lost_until - tables.uptime <= EXPIRY
         for name, joined, seen_at, boot, place, pid in connection.execute(
             "SELECT * FROM sessions"
         ).fetchall():
@@ -472,10 +478,27 @@ class FileGrants(Grants):
                 if token is None:
                     host.line.append(name)
                     continue
-                host.owner, host.token = name, token
+                host.owner, host.token = name or None, token
                 if name in self.sessions:
                     self.sessions[name].inbox[key] = item
         return self.hosts[key]
+
+    def lose(self) -> None:
+        """This file is in the place of another, by whose grants sessions may hold hosts."""
+        if not self.is_lost:
+            for table in ("sessions", "grants"):
+                self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            write_fact(self._connection, LOST_UNTIL, self._tables.uptime + EXPIRY)
+
+    def expire(self, now: float) -> None:
+        """As `Grants.expire`; and end the time after a loss."""
+        super().expire(now)
+        if self._lost_until is not None and not self.is_lost:
+            self._lost_until = None
+            forget_facts(self._connection, LOST_UNTIL)
+            write_fact(self._connection, ASSUMED_VISIT_AT, self._tables.in_file)
+            rows = self._connection.execute("SELECT DISTINCT key FROM grants").fetchall()
+            self.settle([text_of(key) for (key,) in rows])
 
     def end(self, name: str, *, visited_at: float | None) -> None:
         """As `Grants.end`."""
@@ -519,6 +542,8 @@ class FileGrants(Grants):
             if host.owner is not None:
                 item = self.sessions[host.owner].inbox.get(key, 0)
                 rows.append((text(key), host.owner, 0, host.token, item))
+            elif self.is_lost and host.token:
+                rows.append((text(key), "", 0, host.token, 0))
             self._connection.executemany("INSERT INTO grants VALUES (?, ?, ?, ?, ?)", rows)
         write_fact(self._connection, SERIAL, float(self._serial))
 
