@@ -185,6 +185,15 @@ async def test_output_that_cannot_be_written_has_a_status(
     assert (process.returncode, err.decode()) == (status, told)
 
 
+def test_a_width_of_nothing_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some terminals and shells tell of no columns: lines are whole then, as in a file."""
+    path = tmp_path / "robots.txt"
+    path.write_text("User-agent: *\nDisallow /\n")
+    whole = run("lint", str(path))
+    monkeypatch.setenv("COLUMNS", "0")
+    assert run("lint", str(path)) == whole
+
+
 async def test_what_the_encoding_lacks_is_printed_as_escapes(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,9 +73,10 @@ class Screen(Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, soft_wrap=soft_wrap)
-        self.folds: bool = self.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
-        if self.is_dumb_terminal:
-            # Rich takes it for 80 columns wide unless both numbers are given.
+        stated = os.environ.get("COLUMNS", "")
+        self.folds: bool = self.is_terminal or (stated.isdecimal() and int(stated) > 0)
+        if self.is_dumb_terminal or not self.width:
+            # Rich takes a dumb terminal for 80 columns wide unless both numbers are given, and COLUMNS=0 as it is.
             self.size = shutil.get_terminal_size()
 
     def folded(self, *parts: Part, indent: int = 0) -> list[Text]:
