@@ -322,8 +322,7 @@ class Events:
         Args:
             callback: a plain function; its result is ignored.
             at_once: call it within the request that the event is about, and in its context, before that goes on. This
-                is for metrics and tracing. It has to be quick, must not use the gate, and what it raises fails the
-                request.
+                is for metrics and tracing. It has to be quick, and must not use the gate.
 
         Returns:
             A function that ends the subscription at once, for events that have already happened too. Calling it again
@@ -342,7 +341,7 @@ class Events:
 
         def hear(event: Event) -> None:
             if at_once:
-                callback(event)
+                _at_once(partial(callback, event), context)
             else:
                 _soon(partial(call, event), context)
 
@@ -377,6 +376,18 @@ class Events:
 
 def _log(level: int, event: Event) -> None:
     logger.log(level, "%s", event, extra=log_fields(event))
+
+
+def _at_once(call: Callable[[], object], context: Context) -> None:
+    """Make a call now. What it raises is raised soon: the request, or the work of the store, has to go on."""
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  # A subscriber may raise anything.
+        _soon(partial(fail, error), context)
 
 
 def _soon(call: Callable[[], object], context: Context) -> None:

@@ -767,8 +767,8 @@ class RobotGate:
             callback: a plain function of one event.
             kinds: the events to call it with, such as `HostBlocked`; by default all.
             at_once: call it within the request that the event is about, in its context (`contextvars`), before the
-                request goes on. This is for metrics and tracing. `callback` has to be quick, must not use the gate, and
-                what it raises fails the request. By default it is called later, in a copy of the present context.
+                request goes on. This is for metrics and tracing. `callback` has to be quick, and must not use the
+                gate. By default it is called later, in a copy of the present context.
 
         Returns:
             A function that ends the subscription.
@@ -785,7 +785,7 @@ class RobotGate:
         `TurnEnded`. It is called as a subscriber with ``at_once`` is.
 
         Args:
-            count: a plain function; it has to be quick, must not use the gate, and what it raises fails the request.
+            count: a plain function; it has to be quick, and must neither use the gate nor raise.
 
         Returns:
             A function that ends the calls.

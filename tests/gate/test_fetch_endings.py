@@ -14,7 +14,7 @@ from tests.gate.servers import LARGE, PAGE, ROBOTS, RULES, SITE, cut_off, drippi
 from tests.waiting import settle, until
 
 from robotgate import RobotGate, RobotGateError
-from robotgate.events import TurnBegan, TurnEnded
+from robotgate.events import HostBlocked, RobotsFetched, TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -208,3 +208,26 @@ async def test_middleware_that_raises_ends_the_turn(web: Web, open_gate: OpenGat
             await gate.fetch(PAGE)
         assert await ledger.is_balanced(gate)
     assert ledger.began == {PAGE: 1}
+
+
+@pytest.mark.parametrize("door", [read, stream, read_ready])
+async def test_subscriber_that_raises_fails_no_request(web: Web, gate: RobotGate, door: Door) -> None:
+    """Though it is called at once: the event loop's handler gets the errors, and each turn ends."""
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    heard: list[Event] = []
+
+    def fail(event: Event) -> None:
+        heard.append(event)
+        raise ZeroDivisionError
+
+    gate.subscribe(fail, at_once=True)
+    answering(web)
+    await door(gate, PATIENT)
+    web.serve(THERE, LARGE, status=429, headers={"Retry-After": "1"})
+    with pytest.raises(aiohttp.ClientResponseError):
+        await door(gate, PATIENT)
+    await settle()
+    assert [view.open_turns for view in gate.hosts()] == [0]
+    assert {type(event) for event in heard} == {RobotsFetched, TurnBegan, TurnEnded, HostBlocked}
+    assert list(map(type, errors)) == [ZeroDivisionError] * len(heard)

@@ -36,7 +36,7 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import GateClosedError, HostUnavailableError, StoreError, TooSoonError
+from robotgate import GateClosedError, HostUnavailableError, MemoryStore, StoreError, TooSoonError
 from robotgate.events import HostBlocked, StoreLost, StoreRecovered
 
 if TYPE_CHECKING:
@@ -426,3 +426,41 @@ async def test_no_wait_is_shortened_whatever_fails(seed: int) -> None:
             await asyncio.gather(*(seen.visit(gate, host) for _ in range(4)))
             assert gate.host(host).open_turns == 0
     assert seen.short_gaps({hosts[0]: 3.0}, from_starts=slots > 1) == []
+
+
+async def test_subscriber_that_raises_breaks_no_work_of_the_store() -> None:
+    """Not even one that is called at once: no request is to fail, and the event loop's handler gets the error."""
+    store, errors = FailingStore("load_host", "save_hosts"), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    async with make_gate(store=store) as gate:
+
+        def fail(event: StoreLost | StoreRecovered) -> None:
+            raise ZeroDivisionError(type(event).__name__)
+
+        gate.subscribe(fail, StoreLost, StoreRecovered, at_once=True)
+        with pytest.raises(StoreError):
+            await visit(gate)
+        store.recover()
+        await is_as_ever(gate)
+        await asyncio.sleep(10.0)
+        assert {"a.example"} in [keys for _, keys in store.saved]
+    assert list(map(str, errors)) == ["StoreLost", "StoreRecovered"]
+
+
+async def test_subscriber_that_raises_hides_no_block() -> None:
+    """Of another gate: what the store passes on later is heard, too."""
+    store, errors = MemoryStore(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    async with make_gate(store=store) as one, make_gate(store=store) as other:
+
+        def fail(_: HostBlocked) -> None:
+            raise ZeroDivisionError
+
+        other.subscribe(fail, HostBlocked, at_once=True)
+        one.block("b.example")
+        await settle()
+        one.block("a.example")
+        await settle()
+        with pytest.raises(HostUnavailableError):
+            await visit(other)
+    assert list(map(type, errors)) == [ZeroDivisionError] * 2
