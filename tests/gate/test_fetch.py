@@ -312,6 +312,17 @@ async def test_failures_are_aiohttps_own(
         assert (await gate.fetch(f"{SITE}/next")).status == 200
 
 
+async def test_mistakes_of_the_caller_are_told_as_aiohttp_tells_them(web: Web, gate: RobotGate) -> None:
+    """They are no wrong URLs; and the host goes on."""
+    with pytest.raises(ValueError, match="header") as caught:
+        await gate.fetch(PAGE, headers={"X-Broken": "a\r\nb"})
+    assert not isinstance(caught.value, InvalidURLError)
+    with pytest.raises(TypeError):
+        await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total="1"))  # type: ignore[arg-type]
+    assert web.count(PAGE) == 0
+    assert (await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=-1))).status == 200
+
+
 async def test_time_out_of_the_session_or_a_number(web: Web, open_gate: OpenGate) -> None:
     """That of the session, or of the request as aiohttp takes it: a number is of seconds in all, and 0 is no limit."""
     web.handle(PAGE, silent())

@@ -231,7 +231,7 @@ class PageFetcher:
             fault = fault_of_error(error, host=host, proxy=proxy_of(route), connector=self._session.connector)
             if fault is not None and not isinstance(error, RobotGateError):
                 raise ProxyUnavailableError(host, fault) from error
-            is_known = isinstance(error, aiohttp.ClientError | OptionError) or attempt.turn_is_unused
+            is_known = isinstance(error, aiohttp.ClientError | OptionError) or not attempt.chain
             if is_known or not isinstance(error, ValueError):
                 raise
             # aiohttp's own, for credentials that a redirect names beside those of the request.
@@ -386,8 +386,8 @@ class PageFetcher:
         options["timeout"] = aiohttp.ClientTimeout(
             None, timeout.connect, timeout.sock_read, timeout.sock_connect, timeout.ceil_threshold
         )
-        # 0 is no limit, as to aiohttp.
-        return options, timeout.total or math.inf
+        # 0 or less is no limit, as to aiohttp.
+        return options, timeout.total if timeout.total and timeout.total > 0 else math.inf
 
 
 async def release(response: aiohttp.ClientResponse) -> None:
