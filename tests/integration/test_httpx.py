@@ -199,6 +199,26 @@ async def test_gate_may_be_closed_before_a_stream(
         assert len(await response.aread()) == len(LARGE)
 
 
+@pytest.mark.parametrize("location", [NEXT, f"{PAGE}#there"])
+async def test_response_that_was_read_before_ends_its_turn(gate: RobotGate, location: str) -> None:
+    """As one of `httpx.MockTransport`, or of a cache: its body counts, and may say that we were too fast."""
+    problem = b'{"type": "https://iana.org/assignments/http-problem-types#quota-exceeded"}'
+    answers = [
+        httpx.Response(302, headers={"Location": location}, text="moved"),
+        httpx.Response(200, text="a page"),
+        httpx.Response(403, headers={"Content-Type": "application/problem+json"}, content=problem),
+    ]
+    transport = GateTransport(gate, httpx.MockTransport(lambda _: answers.pop(0)))
+    gate.learn(PAGE, b"")
+    async with asyncio.timeout(5), httpx.AsyncClient(transport=transport, follow_redirects=True) as client:
+        assert (await client.get(PAGE)).text == "a page"
+        view = gate.host(PAGE)
+        assert (view.open_turns, view.bytes_read) == (0, len("moved") + len("a page"))
+        assert (await client.get(PAGE)).status_code == 403
+    assert gate.host(PAGE).blocked_until_at is not None
+    assert gate.host(PAGE).open_turns == 0
+
+
 async def test_asking_within_an_open_stream_is_told_of(web: Web, client: httpx.AsyncClient) -> None:
     """A task that asks for the turn that it holds gets an error at once."""
     web.serve(PAGE, LARGE)

@@ -70,6 +70,16 @@ async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTrans
     assert web.urls == [robots] * 2
 
 
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}], ids=["plain", "gzip"])
+async def test_response_that_was_read_before_is_an_answer(robots: str, headers: dict[str, str]) -> None:
+    """As one of `httpx.MockTransport`, or of a cache, which httpx has decoded."""
+    body = gzip.compress(RULES) if headers else RULES
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body))
+    assert (await answer(transport, robots)).body == RULES
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"#" * (MAX_BYTES + 5)))
+    assert (await answer(transport, robots)).body == b"#" * MAX_BYTES
+
+
 async def test_body_is_decoded_as_its_headers_say(
     web: Web, transport: httpx.AsyncHTTPTransport, robots: str
 ) -> None:

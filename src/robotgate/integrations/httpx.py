@@ -220,6 +220,11 @@ class GateTransport(httpx.AsyncBaseTransport):
             )._turn
             response = await self._send(request, turn)
             turn.report(status=response.status_code, headers=response.headers)
+            if response.is_closed:
+                # It was made with its body, as those of `httpx.MockTransport`: nobody reads its stream.
+                turn.report(bytes=len(response.content))
+                turn.note_body(response.status_code, response.headers, response.content)
+                return response
             response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn, response)
             # The turn now ends with the response.
             sending.pop_all()
@@ -523,6 +528,11 @@ def _url_as_sent(request: httpx.Request) -> URL:
 
 
 async def _read(response: httpx.Response, max_bytes: int) -> bytes:
+    if response.is_closed:
+        # As in `_send_in_turn`; httpx has decoded it.
+        body = BoundedBody(None, max_bytes=max_bytes)
+        body.feed(response.content)
+        return body.end()
     body = BoundedBody(response.headers.get("Content-Encoding"), max_bytes=max_bytes)
     async for chunk in response.aiter_raw():
         body.feed(chunk)
