@@ -67,7 +67,8 @@ async def test_a_greedy_crawler_is_found_out(tmp_path: Path) -> None:
         "certificate",
     )
 
-    ended = await JUDGE("judge", *only, *options, "--pages", "60", "--", *PYTHON, GREEDY)
+    agent = ("--agent", "GreedyBot/2.0")
+    ended = await JUDGE("judge", *agent, *only, *options, "--pages", "60", "--", *PYTHON, GREEDY)
 
     assert ended.status == 1, ended.out + ended.err
     assert max(map(len, ended.out.partition("BROKEN")[0].splitlines())) <= 80
@@ -109,14 +110,22 @@ async def test_nothing_outside_is_ever_asked() -> None:
             program,
         )
 
-        assert "elsewhere.example" in ended.out, ended.out + ended.err
+        name = url.removeprefix("http://").rstrip("/")
+        assert f"outside     {name}\n" in ended.out, ended.out + ended.err
 
 
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
         (("/no/such/crawler",), "cannot start /no/such/crawler"),
-        ((sys.executable, "-c", "raise SystemExit(3)"), "has requested nothing of the sites (exit status 3)"),
+        (
+            (sys.executable, "-c", "raise SystemExit(3)"),
+            "made 0 requests, too few to judge it, and ended with exit status 3",
+        ),
+        (
+            ("--only", "Disallow: /", *PYTHON, GREEDY.replace("GreedyBot", "Mozilla")),
+            "its first User-Agent has no name of a crawler",
+        ),
         (("--only", "no such kind", "true"), "no kind of site has no such kind in its name"),
         (("--public-key", os.devnull, "true"), "there is no JWK of Ed25519 in it"),
     ],
@@ -171,15 +180,19 @@ async def test_signatures_are_judged_by_the_public_key(tmp_path: Path) -> None:
 
 
 async def test_a_crawl_has_an_end() -> None:
-    """After --time, with all that the command has started: its pipe ends with the last process that holds it."""
+    """After --time, with all that the command has started: its pipe ends with the last process that holds it.
+
+    Browsers are processes of their own session.
+    """
     child = [sys.executable, "-c", "import time; time.sleep(600)"]
+    is_apart = sys.platform == "linux"
+    program = f"import subprocess\nsubprocess.run({child!r}, start_new_session={is_apart})"
 
     async with asyncio.timeout(60):
-        ended = await JUDGE(
-            "judge", "-v", "--time", "1", "--", *PYTHON, f"import subprocess\nsubprocess.run({child!r})"
-        )
+        ended = await JUDGE("judge", "-v", "--time", "1", "--", *PYTHON, program)
 
     assert ended.status == 2
+    assert "ended by --time" in ended.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to other processes")

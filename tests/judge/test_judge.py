@@ -121,6 +121,7 @@ PATIENT: Final = _site("Crawl-delay: 1")
 BUSY_SITE: Final = _site("503, Retry-After: 1")
 SIGNED: Final = _site("asks for signatures")
 LIMITED: Final = _site("limit: 429 alone")
+DEAF: Final = _site("429 again and again")
 
 
 def _last(log: Log, site: Site) -> Visit:
@@ -197,7 +198,23 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     "Retry-After not kept": (
         lambda log: [*log, _visit(BUSY_SITE, _path(BUSY_SITE), _told_at(log) + 0.5)],
         "503, Retry-After: 1",
-        "came 0.40 s before the pause was over that the host had asked for",
+        "came 0.50 s before the pause was over that the host had asked for",
+    ),
+    "a pause at which each 429 follows the one before it": (
+        lambda log: [
+            *_without(log, DEAF, _path(DEAF)),
+            *(
+                replace(_visit(DEAF, _path(DEAF), 2000.0 + 0.08 * number), status=429, pause=1.0)
+                for number in range(4)
+            ),
+        ],
+        "429 again and again",
+        "came 0.85 s before the pause was over",
+    ),
+    "the home page of a site that is closed": (
+        lambda log: [*log, _visit(_site("Disallow: /"), "/")],
+        "Disallow: /",
+        "/ is closed to the crawler",
     ),
     "no pause after a bare 429": (
         lambda log: [
@@ -270,7 +287,10 @@ def test_a_convention_binds_only_us() -> None:
 
 
 def test_a_robots_txt_may_be_kept_but_a_new_one_holds() -> None:
-    """For 24 hours (RFC 9309 section 2.4), until the crawler has requested one that says more."""
+    """For 24 hours (RFC 9309 section 2.4), until the crawler has requested one that says more.
+
+    That is no fault: of several workers, each may have a copy of its own.
+    """
     site = _site("robots.txt that changes")
     began_at = next(visit.started_at for visit in _log() if visit.site == site.name)
     page, again = _visit(site, _path(site, "may"), 3000.0), _visit(site, ROBOTS_PATH, 2000.0)
@@ -284,6 +304,7 @@ def test_a_robots_txt_may_be_kept_but_a_new_one_holds() -> None:
         == {}
     )
     assert "since" in _broken([*kept, again], STRANGER)[site.kind.name]
+    assert _judged([*kept, again], STRANGER).is_whole
     unread = [visit for visit in kept if visit.path != ROBOTS_PATH]
     results = {row.name: row.result for row in _judged(unread, STRANGER).rows}
     assert results[site.kind.name] is Result.UNSEEN

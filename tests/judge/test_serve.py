@@ -110,6 +110,27 @@ async def test_every_url_is_answered() -> None:
         assert refused.value.status == 502
 
 
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"\x00\xff\x16", b"400"),
+        (b"GET / HTTP/1.0\r\nHost: a:99999", b"500"),
+        (b"CONNECT elsewhere.example:443 HTTP/1.1\r\nHost: elsewhere.example:443", b"502"),
+    ],
+)
+async def test_what_is_no_request_is_answered(
+    request_line: bytes, status: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not told with a traceback."""
+    async with listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(request_line + b"\r\n\r\n")
+        assert status in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    assert caplog.records == []
+
+
 async def test_a_tunnel_to_plain_http_is_one() -> None:
     """Node.js asks for it."""
     async with listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port:
@@ -130,13 +151,14 @@ async def test_the_sites_are_as_peculiar_as_their_names() -> None:
         async with session.get(zipped.root + "/robots.txt") as response:
             assert response.headers["Content-Encoding"] == "gzip, gzip"
             assert gzip.decompress(gzip.decompress(await response.read())) == zipped.robots.content("")
-        async with session.get(
-            zipped.root + "/robots.txt", headers={"Accept-Encoding": "identity"}
-        ) as response:
-            assert (response.headers.get("Content-Encoding"), await response.text()) == (
-                None,
-                zipped.robots.text,
-            )
+        for refusal in ("identity", "gzip;q=0", "gzip; q=0.00, br"):
+            async with session.get(
+                zipped.root + "/robots.txt?again", headers={"Accept-Encoding": refusal}
+            ) as response:
+                assert (response.headers.get("Content-Encoding"), await response.text()) == (
+                    None,
+                    zipped.robots.text,
+                )
         async with session.get(torn.root + "/robots.txt") as response:
             assert (response.status, response.content_length) == (200, 2000)
             with pytest.raises(aiohttp.ClientPayloadError):
@@ -178,6 +200,9 @@ async def test_the_rules_are_written_for_whoever_asks_first() -> None:
     for agent, token in (
         ("Foo-Bot/2.0 (+https://a.example)", "Foo-Bot"),
         ("Mozilla/5.0 (compatible; Bar/1)", "Bar"),
+        ("MJ12bot/v1.4.8", "MJ12bot"),
+        ("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101", "unknown"),
+        ("", "unknown"),
     ):
         async with serving() as session:
             site = _site("a group of its own").root + "/robots.txt"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urljoin
+
 import pytest
 
 from robotgate import RobotsTxt
@@ -58,6 +60,27 @@ def test_the_rules_say_what_the_pages_are(seed: int) -> None:
                 assert (rules.allowed(url, AGENT) and is_for_us) == (page.access == "open"), url
         if site.kind.crawl_delay and b"Request-rate" not in body:
             assert rules.crawl_delay(AGENT) == site.kind.crawl_delay
+
+
+def test_a_redirect_leads_to_a_page_that_is_judged() -> None:
+    """Else a crawler that follows it into a trap would not be found out."""
+    plan = draw_plan(1, 300)
+    known = {site.root + page.path for site in plan.sites for page in site.resources}
+    led = {
+        urljoin(site.root, page.headers["Location"])
+        for site in plan.sites
+        for page in site.pages
+        if "Location" in page.headers
+    }
+    assert led < known
+
+
+def test_half_a_robots_txt_would_open_a_page() -> None:
+    """So a crawler that takes it for the whole is found out."""
+    ((_, (site,)),) = draw_plan(1, 1, ["cut off"]).groups
+    body = site.robots.content(AGENT)
+    half = RobotsTxt.parse(body[: len(body) // 2])
+    assert {half.allowed(site.root + page.path, AGENT) for page in site.pages} == {True, False}
 
 
 def _robots(plan: Plan, site: Site) -> Answer | None:

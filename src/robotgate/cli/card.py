@@ -59,11 +59,7 @@ def facts(card: Card) -> dict[str, str]:
         sum(getattr(row, name) for row in card.rows if row.sites) for name in ("blocked", "missed")
     )
     unseen = sum(row.result is Result.UNSEEN for row in card.rows)
-    ended = {
-        "by --time, before it had finished" if status is None else f"with exit status {status}"
-        for status in card.statuses
-        if status not in {0, 1}
-    }
+    ended = {ending(status) for status in card.statuses if status not in {0, 1}}
     said = {
         "crawler": card.terms.agent,
         "ended": ", ".join(sorted(ended)),
@@ -74,6 +70,11 @@ def facts(card: Card) -> dict[str, str]:
         **{str(name): f"{held} of {judged} held" for name, (held, judged) in card.score.items()},
     }
     return {name: value for name, value in said.items() if value}
+
+
+def ending(status: int | None) -> str:
+    """How a command has ended."""
+    return "by --time, before it had finished" if status is None else f"with exit status {status}"
 
 
 def note(card: Card) -> str:

@@ -9,9 +9,10 @@ import click
 from rich.progress import Progress
 
 from robotgate.cli import common, output
-from robotgate.cli.card import as_html, as_json, as_junit, print_card
+from robotgate.cli.card import as_html, as_json, as_junit, ending, print_card
 from robotgate.judge.run import Options, conduct
-from robotgate.judge.servers import public_keys
+from robotgate.judge.servers import UNKNOWN, public_keys
+from robotgate.rules.grammar import product_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +56,7 @@ def _keys(_: click.Context, __: click.Parameter, file: BinaryIO | None) -> list[
     "--agent",
     default="",
     metavar="TOKEN",
+    callback=lambda _, __, value: product_token(value),
     help="The crawler's name in robots.txt. Without it, the one in the User-Agent of its first request to a site.",
 )
 @common.flag("--direct", help="Have the sites at addresses 127.0.x.y, for a crawler that uses no proxy.")
@@ -108,7 +110,12 @@ async def judge(
         card = await conduct([command], told, **options)
     if not card.score:
         raise common.CommandError(
-            f"{command[0]} has requested nothing of the sites (exit status {card.statuses[0]}): -v shows what it prints"
+            f"{command[0]} has made {len(card.visits)} requests, too few to judge it, and ended"
+            f" {ending(card.statuses[0])}: -v shows what it prints"
+        )
+    if card.terms.agent == UNKNOWN:
+        raise common.CommandError(
+            "its first User-Agent has no name of a crawler to write rules for: see --agent"
         )
     reports = ((json_file, as_json), (html_file, as_html), (junit_file, as_junit))
     return conclude(card, output.Screen(), *reports)

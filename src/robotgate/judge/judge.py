@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from robotgate.judge.servers import Visit
-    from robotgate.judge.sites import Access, Kind, Page, Plan, Severity, Site
+    from robotgate.judge.sites import Access, Kind, Plan, Severity, Site
 
 ROUNDING: Final = 1e-6
 """Seconds by which a gap may seem too short because clock readings are rounded."""
@@ -118,13 +118,12 @@ class Seen:
     sites: Sequence[Site]
     visits: Sequence[Visit]
     terms: Terms
-    known: Mapping[tuple[str, str], Page]
-    """All resources, by the site's name and the path."""
+    known: Mapping[tuple[str, str], Access]
+    """What each resource is, by the site's name and the path."""
 
     def access(self, visit: Visit) -> Access | None:
         """What a request was for; None: there is no such page."""
-        page = self.known.get((visit.site, visit.path))
-        return None if page is None else page.access
+        return self.known.get((visit.site, visit.path))
 
     @property
     def pages(self) -> list[Visit]:
@@ -133,11 +132,8 @@ class Seen:
 
     def by_site(self) -> Iterator[tuple[Site, list[Visit]]]:
         """Each site with its requests."""
-        seen: dict[str, list[Visit]] = defaultdict(list)
-        for visit in self.visits:
-            seen[visit.site].append(visit)
         for site in self.sites:
-            yield site, seen[site.name]
+            yield site, [visit for visit in self.visits if visit.site == site.name]
 
 
 Breaches: TypeAlias = "Iterator[tuple[Visit | None, str]]"
@@ -145,8 +141,11 @@ Breaches: TypeAlias = "Iterator[tuple[Visit | None, str]]"
 
 
 def _closed(seen: Seen) -> Breaches:
+    # Where every page is closed, so is what is no page.
+    whole = {site.name for site in seen.sites if all(page.access == "closed" for page in site.pages)}
     for visit in seen.visits:
-        if seen.access(visit) == "closed":
+        access = seen.access(visit)
+        if access == "closed" or (access is None and visit.site in whole):
             yield visit, "is closed to the crawler"
 
 
@@ -179,14 +178,14 @@ def _delay(seen: Seen) -> Breaches:
 
 
 def _pause(seen: Seen) -> Breaches:
-    over_at = free_until = float("-inf")
+    asking = [visit for visit in seen.pages if visit.pause]
     for visit in seen.pages:
-        early = over_at - visit.started_at - seen.terms.lag
-        if early > 0 and visit.started_at > free_until:
-            yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
-        if visit.pause:
-            over_at = visit.ended_at + EARLY * visit.pause
-            free_until = visit.ended_at + ON_ITS_WAY + seen.terms.lag
+        known_at = visit.started_at - ON_ITS_WAY - seen.terms.lag
+        for asked in asking:
+            early = asked.ended_at + asked.pause - visit.started_at
+            if asked.ended_at < known_at and early > (1 - EARLY) * asked.pause + seen.terms.lag:
+                yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
+                break
 
 
 def _limit(seen: Seen) -> Breaches:
@@ -244,8 +243,8 @@ def _once(seen: Seen) -> Breaches:
 
 def _complete(seen: Seen) -> Breaches:
     asked = {(visit.site, visit.path) for visit in seen.visits}
-    for (site, path), page in seen.known.items():
-        if page.access == "open" and (site, path) not in asked:
+    for (site, path), access in seen.known.items():
+        if access == "open" and (site, path) not in asked:
             yield None, f"{site}{path} was not requested, but it is open"
     for visit in seen.visits:
         if seen.access(visit) is None:
@@ -300,7 +299,7 @@ def judge(
     ordered = sorted(visits, key=lambda visit: visit.started_at)
     inside = [visit for visit in ordered if visit.site in names]
     outside = Counter(tunnels) + Counter(visit.site for visit in ordered if visit.status == 502)
-    known = {(site.name, page.path): page for site in plan.sites for page in site.resources}
+    known = {(site.name, page.path): page.access for site in plan.sites for page in site.resources}
     rows, began_at = [], ordered[0].started_at if ordered else 0.0
     everywhere = table("everywhere")
     for kind, sites in (*plan.groups, *((kind, plan.sites) for kind in everywhere)):

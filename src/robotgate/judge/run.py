@@ -123,7 +123,7 @@ async def conduct(
         statuses = await asyncio.gather(*followed)
         elapsed = time.monotonic() - began_at
     declared = frozenset([*options.get("declared", ()), *(["signatures"] if keys else [])])
-    terms = Terms(agent=server.agent or "unknown", declared=declared, delay=delay, lag=lag[0])
+    terms = Terms(agent=server.agent or servers.UNKNOWN, declared=declared, delay=delay, lag=lag[0])
     return replace(judge(plan, visits, terms, server.tunnels), elapsed=elapsed, statuses=statuses)
 
 
@@ -164,12 +164,16 @@ async def _follow(command: Sequence[str], options: Options, places: Mapping[str,
             async with asyncio.timeout(options.get("limit")):
                 status = await process.wait()
     finally:
-        await _end(process)
+        await _end(process, places["urls"])
     return status
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command's process group."""
+async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
+    """End a command's process group, and what has left it.
+
+    Args:
+        mark: what only its processes have in their environment.
+    """
     if sys.platform == "win32":
         # There are no such groups.
         process.kill()
@@ -183,7 +187,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         # Also if this process is told a second time to end.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+        _kill_marked(mark.encode())
         await process.wait()
+
+
+def _kill_marked(mark: bytes) -> None:
+    """Kill the processes with this in their environment, as far as the system shows it. Browsers have own groups."""
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in environment.read_bytes():
+                os.kill(int(environment.parent.name), signal.SIGKILL)
 
 
 def _free_port() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import logging
 import re
 import ssl
 import time
@@ -41,15 +42,23 @@ LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
 START: Final = "start.test"
+UNKNOWN: Final = "unknown"
+"""The name for which rules are written while there is none."""
 ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
 """The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
 MISSING: Final = Answer(status=404, text="no such page\n")
 TOO_FAST: Final = Answer(status=429)
 NO_SITE: Final = Answer(status=502, text="no such site\n")
 _SIGNED: Final = re.compile(
-    r'([a-z*][\w.*-]*)=(\(([^()]*"@(?:authority|target-uri)"[^()]*)\);(?:.*;)?expires=(\d+)(?:;.*)?)'
+    r'([a-z*][\w.*-]*)=(\(([^()]*"@(?:authority|target-uri)"[^()]*)\);(?:.*;)?expires=(\d{1,15})(?:;.*)?)'
 )
 """A Signature-Input: its label, its parameters, the components that are covered, and when it expires."""
+_HTTP_LOGGER: Final = logging.getLogger(__name__)
+"""Gets a traceback for each request that is no HTTP. Its client is told 400."""
+_HTTP_LOGGER.setLevel(logging.CRITICAL)
+_TOKEN: Final = re.compile(r"[\w.-]+", re.ASCII)
+_GZIP: Final = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
+"""In an Accept-Encoding that takes it."""
 _COMPONENT: Final = re.compile(r'("([^"]+)"(?:;key="([^"]+)")?)')
 _URLSET: Final = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
@@ -82,10 +91,10 @@ class Visit:
 
 
 def token_of(user_agent: str) -> str:
-    """The product token in a User-Agent: its first name, or the first that it says to be compatible."""
+    """The product token in a User-Agent: its first name but Mozilla, or the first that it says to be compatible."""
     _, says_so, rest = user_agent.partition("compatible;")
-    found = re.search(r"[A-Za-z_-]+", rest if says_so else user_agent)
-    return found[0] if found else "unknown"
+    found = _TOKEN.search(rest if says_so else user_agent)
+    return found[0] if found and found[0] != "Mozilla" else UNKNOWN
 
 
 class SiteServer:
@@ -128,10 +137,12 @@ class SiteServer:
         """Answer one request."""
         started_at = time.monotonic()
         url, user_agent = request.url, request.headers.get("User-Agent", "")
-        root, path = str(url.origin()), request.rel_url.raw_path_qs
+        # Such a file is the same with any query.
+        is_robots = request.rel_url.raw_path == ROBOTS_PATH
+        root, path = str(url.origin()), ROBOTS_PATH if is_robots else request.rel_url.raw_path_qs
         # The examples are the same with https.
         site = self.sites.get(root) or self.sites.get(root.replace("https:", "http:"))
-        name, answer = url.authority, NO_SITE
+        name, answer = root.removeprefix("http://"), NO_SITE
         if site is not None:
             # A browser has requests of its own, for updates.
             self.agent = self.agent or token_of(user_agent)
@@ -172,7 +183,7 @@ class SiteServer:
             headers["Retry-After"] = formatdate(time.time() + answer.pause + 1, usegmt=True)
         body = answer.content(self.agent)
         etag = f'"{zlib.crc32(body):08x}"'
-        if "gzip" in request.headers.get("Accept-Encoding", "") and answer.coding:
+        if answer.coding and _GZIP.search(request.headers.get("Accept-Encoding", "")):
             headers["Content-Encoding"] = ", ".join(answer.coding)
             for _ in answer.coding:
                 body = gzip.compress(body)
@@ -305,7 +316,7 @@ async def listening(
         return web.Response()
 
     async with AsyncExitStack() as stack:
-        http = web.Server(answer)
+        http = web.Server(answer, logger=_HTTP_LOGGER)
         stack.push_async_callback(http.shutdown, SHUTDOWN_TIMEOUT)
         what, option = ("addresses 127.0.x.y", "--direct") if hosts[1:] else (f"port {port}", "--port")
         try:
