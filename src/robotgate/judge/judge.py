@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -252,18 +252,15 @@ def _complete(seen: Seen) -> Breaches:
 
 
 def _apart(seen: Seen) -> Breaches:
-    kinds = {site.name: (site.host, site.kind) for site in seen.sites}
-    by_host: dict[str, list[Visit]] = defaultdict(list)
-    for visit in seen.visits:
-        by_host[kinds[visit.site][0]].append(visit)
-    for visits in by_host.values():
+    sites = {site.name: site for site in seen.sites}
+    for host in dict.fromkeys(site.host for site in seen.sites):
         free_at = blocked_until_at = float("-inf")
         delay = seen.terms.delay
-        for visit in visits:
+        for visit in (visit for visit in seen.visits if sites[visit.site].host == host):
             # A site's delay is known once its robots.txt has been read, which its pages must wait for. Before the first
             # page, only the crawler's own delay holds.
             if seen.access(visit) != "robots":
-                delay = max(delay, kinds[visit.site][1].crawl_delay)
+                delay = max(delay, sites[visit.site].kind.crawl_delay)
             gap = visit.started_at - free_at
             if gap < delay - ROUNDING:
                 yield visit, f"came {gap:.4f} s after the host's last answer, not {delay:g} s"
