@@ -6,6 +6,7 @@ All instants are the monotonic clock's, read at the server.
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 import time
@@ -378,11 +379,14 @@ def raw(octets: bytes) -> Handler:
     return answer
 
 
-def hang_up() -> Handler:
-    """No answer: the connection is closed."""
+def hang_up(*, times: float = math.inf) -> Handler:
+    """No answer: the connection is closed, so many times."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        _transport(request).close()
+        nonlocal times
+        times -= 1
+        if times >= 0:
+            _transport(request).close()
         return web.Response()
 
     return answer

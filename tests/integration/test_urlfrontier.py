@@ -114,14 +114,19 @@ async def test_workers_keep_the_pace_and_fetch_no_page_twice(
 async def test_outcomes(web: Web, service: Service, open_gate: OpenGate) -> None:
     """Done, refused, told off, out of reach, to be visited again, and not to be told of at all."""
     web.serve("http://a.example/robots.txt", "User-agent: *\nDisallow: /private")
-    web.serve("http://busy.example/now", status=503, headers={"Retry-After": "100"})
+    for page in ("http://busy.example/now", "https://moved.example/"):
+        web.serve(page, status=503, headers={"Retry-After": "100"})
+    web.redirect("http://moved.example/", "https://moved.example/")
     web.handle("http://down.example/robots.txt", hang_up())
     web.handle("http://a.example/broken", hang_up())
+    web.handle("http://a.example/once", hang_up(times=1))
     service.add(
-        "a.example", *(f"http://a.example/{page}" for page in ("page", "private", "again", "error", "broken"))
+        "a.example",
+        *(f"http://a.example/{page}" for page in ("page", "private", "again", "error", "broken", "once")),
     )
     service.add("busy.example", "http://busy.example/now", "http://busy.example/later")
     service.add("down.example", "http://down.example/")
+    service.add("moved.example", "http://moved.example/")
     service.add(
         "ours", "http://c.example/#top", "http://c.example/", metadata={"depth": ["1"], "naïve": ["é", ""]}
     )
@@ -149,13 +154,16 @@ async def test_outcomes(web: Web, service: Service, open_gate: OpenGate) -> None
     assert {**dates, **soon} == {
         **junk,
         **soon,
-        **dict.fromkeys(["http://a.example/page", "http://a.example/private"], 0),
+        **dict.fromkeys([f"http://a.example/{page}" for page in ("page", "private", "once")], 0),
         **dict.fromkeys(["http://c.example/#top", "http://c.example/"], 0),
         **dict.fromkeys(["http://a.example/error", "http://a.example/broken"]),
     }
-    assert {url: date >= began_at + 100 for url, date in soon.items() if "down" not in url} == dict.fromkeys(
-        ["http://busy.example/now", "http://busy.example/later", "http://a.example/again"], True
-    )
+    assert {url for url, date in soon.items() if date >= began_at + 100} == {
+        "http://busy.example/now",
+        "http://busy.example/later",
+        "http://moved.example/",
+        "http://a.example/again",
+    }
     assert "http://down.example/" in soon
     assert service.queues["a.example"]["http://a.example/again"].info["metadata"] == [
         {"key": "status", "value": {"values": ["200"]}}
@@ -168,14 +176,16 @@ async def test_outcomes(web: Web, service: Service, open_gate: OpenGate) -> None
     assert web.count("http://c.example/") == 2
     # Not before it asked for, and within its last second.
     assert service.blocks["busy.example"] - began_at >= 98
-    assert {key for _, key in service.told} <= {"a.example", "busy.example", "down.example"}
+    assert {key for _, key in service.told} <= {f"{name}.example" for name in ("a", "busy", "down", "moved")}
 
 
 async def test_a_service_that_restarts(
     web: Web, service: Service, open_gate: OpenGate, tmp_path: Path
 ) -> None:
     """It has forgotten leases, delays and blocks: it is told them, and no page is fetched twice."""
-    web.serve("http://busy.example/now", status=503, headers={"Retry-After": "100"})
+    for page in ("http://busy.example/now", "https://moved.example/"):
+        web.serve(page, status=503, headers={"Retry-After": "100"})
+    web.redirect("http://moved.example/", "https://moved.example/")
     service.add("busy.example", "http://busy.example/now")
     service.add("a.example", *urls("a.example", 10))
     options = GateOptions(delay=0.3, max_block=10, store=tmp_path / "store.db")

@@ -264,7 +264,10 @@ class PageFetcher:
         try:
             attempt = self._new_attempt(request)
             attempt.waited = turn.waited
-            return await act(attempt)
+            page = await act(attempt)
+            # A later hop, and what aiohttp sends again when a connection is lost, had turns of their own.
+            turn.status = page.status
+            return page
         except BaseException:
             turn.end()
             raise

@@ -69,7 +69,7 @@ class Turn:
 
     @property
     def status(self) -> int | None:
-        """The HTTP status that was reported last; None before."""
+        """The HTTP status that was reported last, by `fetch` that of the last hop; None before."""
         return self._turn.status
 
     @property
