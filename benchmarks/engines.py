@@ -227,8 +227,12 @@ class Round:
             self.end(name, signal.SIGTERM)
         self._log.close()
 
+    @property
+    def _has_queues(self) -> bool:
+        return self.mode == "owner()" and self.engine.has_queues
+
     def _queue_of(self, worker: str) -> str:
-        return worker if self.mode == "owner()" and self.engine.has_queues else "crawl"
+        return worker if self._has_queues else "crawl"
 
     def _environment(self, queue: str) -> dict[str, str]:
         path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
@@ -282,7 +286,7 @@ class Round:
 
     def send(self, urls: Sequence[str]) -> None:
         """Give workers that have queues more URLs."""
-        tasks = [(url, self._queue_of(owner(url, self._shape.workers))) for url in urls]
+        tasks = [(url, owner(url, self._shape.workers) if self._has_queues else "crawl") for url in urls]
         send = SEND.format(send=self.engine.send.replace(self.engine.broker, self._broker))
         subprocess.run(  # noqa: S603  # As above.
             [sys.executable, "-c", send],
@@ -297,14 +301,14 @@ class Round:
         for number in range(self._shape.processes if self.engine.has_one_page else 1):
             self.start(f"{worker}.{number}", self.engine.command, self._queue_of(worker))
 
-    def kill(self) -> None:
-        """Kill a worker, which is started anew: here, or by its engine."""
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal to a worker, which ends, and is started anew: here, or by its engine."""
         if not self.engine.send:
-            os.kill(self._youngest(self.engine.victim), signal.SIGKILL)
+            os.kill(self._youngest(self.engine.victim), number)
             return
         worker = self._shape.workers[0]
         for name in [name for name in self._running if name.startswith(f"{worker}.")]:
-            self.end(name, signal.SIGKILL)
+            self.end(name, number)
         time.sleep(3.0)
         self._start_worker(worker)
 
@@ -317,11 +321,12 @@ class Round:
             and (process / "cwd").readlink() == self.folder
         )
 
-    def crawl(self, site: Site, urls: Sequence[str]) -> tuple[list[Visit], int]:
-        """Crawl it all; what the site saw, and how many turns were in vain."""
+    def crawl(self, site: Site, urls: Sequence[str], refused: Sequence[str] = ()) -> tuple[list[Visit], int]:
+        """Crawl it all, with `refused` in the middle; what the site saw, and how many turns were in vain."""
         visits: list[Visit] = []
         has_killed = self.mode != "killed"
-        self.begin(urls)
+        middle = len(urls) // 2
+        self.begin([*urls[:middle], *refused, *urls[middle:]])
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             time.sleep(0.2)
