@@ -111,7 +111,7 @@ ENGINES: Final = {
         "taskiq scheduler crawl:scheduler --update-interval 1",
     ),
     "RQ": Engine(
-        "rq worker {queue} --with-scheduler --worker-class rq.SimpleWorker --maintenance-interval 10 --worker-ttl 30"
+        "rq worker {queue} --with-scheduler --worker-class crawl.Worker --maintenance-interval 10 --worker-ttl 30"
         " --url {broker}",
         "rq.Queue(queue, connection=redis.from_url(os.environ['BROKER']))"
         ".enqueue('crawl.visit', url, retry=rq.Retry(max=1), job_timeout=5)",

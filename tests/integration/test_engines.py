@@ -34,8 +34,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_recipes_keep_the_pace(name: str) -> None:
-    """As they stand on the page, by two workers: every gap is kept, rules are requested once, and no page is lost, though
-    others are refused, and one of the URLs is none.
+    """As they stand on the page, by two workers: every gap is kept, rules are requested once, and no page is lost.
+
+    Others are refused, and one of the URLs is none.
     """
     pytest.importorskip(MODULES[name])
     shape = Shape(hosts=3, pages=3, delay=0.5, warm_up=3.0, workers=("a", "b"), processes=1)

@@ -114,8 +114,8 @@ async def test_workers_keep_the_pace_and_fetch_no_page_twice(
 async def test_outcomes(web: Web, service: Service, open_gate: OpenGate) -> None:
     """Done, refused, told off, out of reach, to be visited again, and not to be told of at all."""
     web.serve("http://a.example/robots.txt", "User-agent: *\nDisallow: /private")
-    for page in ("http://busy.example/now", "https://moved.example/"):
-        web.serve(page, status=503, headers={"Retry-After": "100"})
+    for busy in ("http://busy.example/now", "https://moved.example/"):
+        web.serve(busy, status=503, headers={"Retry-After": "100"})
     web.redirect("http://moved.example/", "https://moved.example/")
     web.handle("http://down.example/robots.txt", hang_up())
     web.handle("http://a.example/broken", hang_up())
@@ -183,8 +183,8 @@ async def test_a_service_that_restarts(
     web: Web, service: Service, open_gate: OpenGate, tmp_path: Path
 ) -> None:
     """It has forgotten leases, delays and blocks: it is told them, and no page is fetched twice."""
-    for page in ("http://busy.example/now", "https://moved.example/"):
-        web.serve(page, status=503, headers={"Retry-After": "100"})
+    for busy in ("http://busy.example/now", "https://moved.example/"):
+        web.serve(busy, status=503, headers={"Retry-After": "100"})
     web.redirect("http://moved.example/", "https://moved.example/")
     service.add("busy.example", "http://busy.example/now")
     service.add("a.example", *urls("a.example", 10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -45,6 +46,48 @@ assert {os.wait()[1], os.wait()[1]} == {0}
 gate.close()
 gate.close()
 """
+
+OPENING: Final = """\
+import os, signal, socket, sys, threading
+from contextlib import suppress
+from robotgate import StoreError
+from robotgate.integrations.workers import WorkerGate
+
+silent = socket.create_server(("127.0.0.1", 0))
+store = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+gates = [WorkerGate("ExampleBot/1.0", contact="bot@example.org", store=store) for _ in range(2)]
+
+def open_first():
+    with suppress(StoreError):
+        gates[0].threadsafe
+
+def end(*_):
+    gates[1].close()
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+
+threading.Thread(target=open_first, daemon=True).start()
+silent.accept()
+if not os.fork():
+    gates[0].close()
+    os._exit(0)
+signal.signal(signal.SIGALRM, end)
+threading.Thread(target=lambda: (silent.accept(), os.kill(os.getpid(), signal.SIGALRM)), daemon=True).start()
+gates[1].threadsafe
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing forks there")
+async def test_a_worker_ends_while_its_gate_opens() -> None:
+    """It may have forked while a thread opened the gate, or be told to end by a signal: no lock is waited for."""
+    pytest.importorskip("redis")
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "ignore::DeprecationWarning", "-c", OPENING
+    )
+    try:
+        assert await asyncio.wait_for(ran.wait(), 15) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            ran.kill()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing forks there")

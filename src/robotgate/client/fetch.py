@@ -265,12 +265,13 @@ class PageFetcher:
             attempt = self._new_attempt(request)
             attempt.waited = turn.waited
             page = await act(attempt)
-            # A later hop, and what aiohttp sends again when a connection is lost, had turns of their own.
-            turn.status = page.status
-            return page
         except BaseException:
             turn.end()
             raise
+        else:
+            # A later hop, and what aiohttp sends again when a connection is lost, had turns of their own.
+            turn.status = page.status
+            return page
         finally:
             self._held.discard(turn)
 

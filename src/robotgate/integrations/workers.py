@@ -37,7 +37,9 @@ class WorkerGate:
         self._make = partial(RobotGate, agent, contact=contact, **options)
         # A wrong option is told of where the worker starts, and not by its tasks.
         self._make()
-        self._lock = threading.Lock()
+        # Of each process: a fork while a thread opens the gate leaves the parent's locked. A handler of a signal that
+        # comes meanwhile may close it.
+        self._locks = {os.getpid(): threading.RLock()}
         self._thread: _GateThread | None = None
 
     @property
@@ -49,7 +51,7 @@ class WorkerGate:
         """
         thread = self._thread
         if thread is None or thread.process != os.getpid():
-            with self._lock:
+            with self._lock():
                 thread = self._thread
                 if thread is None or thread.process != os.getpid():
                     thread = self._thread = _GateThread(self._make())
@@ -58,13 +60,18 @@ class WorkerGate:
     def close(self) -> None:
         """Close this process's gate if it is open: call it when a worker ends, or its hosts wait for a lease.
 
+        Do not leave it to `atexit`: then the thread of a store in a file has ended.
+
         Raises:
             StoreError: pending changes could not be saved.
         """
-        with self._lock:
+        with self._lock():
             thread, self._thread = self._thread, None
         if thread is not None and thread.process == os.getpid():
             thread.close()
+
+    def _lock(self) -> threading.RLock:
+        return self._locks.setdefault(os.getpid(), threading.RLock())
 
 
 class _GateThread:
