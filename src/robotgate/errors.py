@@ -12,7 +12,7 @@
         ├── InvalidURLError (also ValueError)   the URL: it is no http(s) URL
         │   └── NonPublicAddressError           the URL: it leads into a private network
         ├── DisallowedError                     the site disallows the URL; do not retry
-        ├── PreferenceError                          the site disallows what you declared to do; do not retry
+        ├── PreferenceError                     the site disallows what you declared to do; do not retry
         ├── TooSoonError                        wait longer, or try again later
         ├── HostUnavailableError                the host is down or blocks us; try again later
         ├── BudgetExceededError                 your budget is used up; it may be there anew later

@@ -432,7 +432,8 @@ class RobotGate:
             request = PageRequest(
                 sitemap, "GET", options, priority=priority, max_wait=patience, is_page=False
             )
-            return PageFetch(self._check_open(), request)
+            self._check_open()
+            return PageFetch(self._pages, request)
 
         walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
         return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
@@ -467,8 +468,8 @@ class RobotGate:
         """
         check_whole("priority", priority)
         max_wait = self._patience(max_wait)
-        pages = self._check_open()
-        return Turn(self._turns.make(url, priority, max_wait), pages)
+        self._check_open()
+        return Turn(self._turns.make(url, priority, max_wait), self._pages)
 
     def try_turn(self, url: str | URL, *, max_wait: float = MAX_WAIT) -> Turn:
         """``async with`` takes the host's turn to fetch this URL if it is due, or raises `TooSoonError` at once.
@@ -495,10 +496,10 @@ class RobotGate:
             OptionError: an argument makes no sense.
         """
         check_seconds("max_wait", max_wait)
-        pages = self._check_open()
+        self._check_open()
         turn = self._turns.make(url)
         turn.trial = Trial(max_wait)
-        return Turn(turn, pages)
+        return Turn(turn, self._pages)
 
     def ready(
         self,
@@ -541,8 +542,8 @@ class RobotGate:
         check_whole("priority", priority)
         check_whole("ahead", ahead, least=1)
         unless_none(check_callback, "on_refusal", on_refusal)
-        pages = self._check_open()
-        lines = Lines(self._turns, pages, urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
+        self._check_open()
+        lines = Lines(self._turns, self._pages, urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
         self._ready.add(lines)
         return ReadyTurns(lines)
 
@@ -592,8 +593,10 @@ class RobotGate:
         request = PageRequest(
             url, method, options, max_bytes, allow_redirects, max_redirects, priority, wait, retries
         )
-        # A test is quicker than `_check_open`.
-        return PageFetch(self._pages if self._turns.is_open else self._check_open(), request)
+        # A test is quicker than a call.
+        if not self._turns.is_open:
+            self._check_open()
+        return PageFetch(self._pages, request)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -846,10 +849,9 @@ class RobotGate:
         """How many names a session in front of this gate looks up at once: there are as many requests at most."""
         return self._options["concurrency"] + self._options["robots_concurrency"]
 
-    def _check_open(self) -> PageFetcher:
+    def _check_open(self) -> None:
         if not self._turns.is_open:
             raise GateClosedError(self._why_closed)
-        return self._pages
 
     def _patience(self, given: float | ByOption | None) -> float | None:
         if given is BY_OPTION:

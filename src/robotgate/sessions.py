@@ -68,7 +68,8 @@ def gated_session(gate: RobotGate, **options: Unpack[SessionOptions]) -> aiohttp
     options.setdefault("max_line_size", HEADER_LIMITS["max_line_size"])
     options.setdefault("max_field_size", HEADER_LIMITS["max_field_size"])
     options.setdefault("max_headers", HEADER_LIMITS["max_headers"])
-    ours = gate.middleware_with(max_wait=total) if total else gate.middleware
+    # 0 or less is no limit, as to aiohttp.
+    ours = gate.middleware_with(max_wait=total) if total and total > 0 else gate.middleware
     options["middlewares"] = (*options.get("middlewares", ()), ours)
     if options.get("connector") is None:
         book = gate._scopes.book if gate._options["session"] is None else None

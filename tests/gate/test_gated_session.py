@@ -49,6 +49,17 @@ async def test_turn_that_would_exceed_a_total_timeout_is_refused_at_once(
             await session.get(PAGE)
 
 
+@pytest.mark.parametrize("total", [0, -1])
+async def test_total_timeout_of_nothing_is_none(web: Web, gate: RobotGate, total: int) -> None:
+    """As to aiohttp."""
+    timeout = aiohttp.ClientTimeout(total=total)
+    async with (
+        gated_session(gate, connector=web.connector(), timeout=timeout) as session,
+        session.get(PAGE) as response,
+    ):
+        assert response.status == 200
+
+
 async def test_session_is_as_the_gates_own(gate: RobotGate) -> None:
     """It refuses names of private addresses, and no total timeout counts the waits of its tasks."""
     async with gated_session(gate) as session:

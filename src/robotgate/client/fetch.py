@@ -118,7 +118,9 @@ class PageFetcher:
         check: ResponseCheck | None = None,
     ) -> None:
         self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
+        """Makes an attempt whose page is read here, and checks it."""
         self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
+        """The same for a page that the caller reads as a stream."""
         if check is not None:
             self.read, self.open = partial(check.read, self), partial(check.open, self)
         self._session = session
@@ -130,11 +132,11 @@ class PageFetcher:
         self._timeouts = TotalTimeouts()
         self._held: set[PageTurn] = set()
         """Turns of callers in which a request is sent."""
-        self._options: RequestOptions = {}
-        """Of a request that is given none."""
+        self._default_options: RequestOptions = {}
+        """What aiohttp is given for a request without options of its own. Those of others are put on top."""
         ours = turns.identity.headers
         has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
-        self._options, self._total = self._completed({} if has_ours else {"headers": ours})
+        self._default_options, self._default_total = self._completed({} if has_ours else {"headers": ours})
 
     async def fetch(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
@@ -166,6 +168,7 @@ class PageFetcher:
         response = await self.open_page(attempt)
         max_bytes = attempt.request.max_bytes or self._max_bytes
         if attempt.stream is None and response.content.total_bytes <= max_bytes:
+            # It has come with the headers.
             body = response.content.read_nowait(-1)
         else:
             try:
@@ -353,7 +356,8 @@ class PageFetcher:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
             OptionError: the User-Agent does not name our token.
         """
-        url, options, total, route = request.url, self._options, self._total, None
+        url, route = request.url, None
+        options, total = self._default_options, self._default_total
         if request.options:
             options, total = self._completed(request.options)
             route = Route.of(options)
@@ -371,7 +375,7 @@ class PageFetcher:
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
         """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
-        options: RequestOptions = {**self._options, **given}
+        options: RequestOptions = {**self._default_options, **given}
         if "headers" in given:
             # A User-Agent with another name is refused before anything is requested.
             headers = CIMultiDict(given["headers"] or ())
