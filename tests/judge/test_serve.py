@@ -114,14 +114,15 @@ async def test_every_url_is_answered() -> None:
     ("request_line", "status"),
     [
         (b"\x00\xff\x16", b"400"),
+        (b"GET http://EXAMPLE.org:80/tea HTTP/1.0", b"200"),
         (b"GET / HTTP/1.0\r\nHost: a:99999", b"500"),
         (b"CONNECT elsewhere.example:443 HTTP/1.1\r\nHost: elsewhere.example:443", b"502"),
     ],
 )
-async def test_what_is_no_request_is_answered(
+async def test_an_odd_request_is_answered(
     request_line: bytes, status: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And not told with a traceback."""
+    """What is no request at all is not told with a traceback."""
     async with listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(request_line + b"\r\n\r\n")

@@ -136,10 +136,9 @@ class SiteServer:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         started_at = time.monotonic()
-        url, user_agent = request.url, request.headers.get("User-Agent", "")
-        # Such a file is the same with any query.
-        is_robots = request.rel_url.raw_path == ROBOTS_PATH
-        root, path = str(url.origin()), ROBOTS_PATH if is_robots else request.rel_url.raw_path_qs
+        url, user_agent = URL(str(request.url)), request.headers.get("User-Agent", "")
+        # The rules are the same with any query.
+        root, path = str(url.origin()), ROBOTS_PATH if url.raw_path == ROBOTS_PATH else url.raw_path_qs
         # The examples are the same with https.
         site = self.sites.get(root) or self.sites.get(root.replace("https:", "http:"))
         name, answer = root.removeprefix("http://"), NO_SITE
@@ -147,7 +146,7 @@ class SiteServer:
             # A browser has requests of its own, for updates.
             self.agent = self.agent or token_of(user_agent)
             name, answer = site.name, MISSING
-            page = self._pages[site.root].get(URL(site.root + path).raw_path_qs)
+            page = self._pages[site.root].get(path)
             if page is not None:
                 path = page.path
                 answer = self._answer_of(site, page, request, started_at)
