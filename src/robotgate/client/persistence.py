@@ -312,11 +312,11 @@ class Persistence:
                                 self._scheduler.note_wanted(host)
                     case OperatorBlock(pattern, until_at):
                         on_block(pattern, until_at)
-                    case Lost(error):
-                        self._scheduler.work.lost = error
+                    case Lost(error, is_partial):
+                        self._scheduler.note_lost(error, is_partial=is_partial)
                         self._failed("reach", error)
                     case Recovered():
-                        self._scheduler.work.lost = None
+                        self._scheduler.note_found()
                         self._worked("reach")
 
     # Whether it works. A store may fail at one thing and do another: each has to work again.

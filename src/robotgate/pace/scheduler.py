@@ -105,6 +105,8 @@ class Scheduler:
     shared: SharedTotal | None = None
     """The total of a fleet."""
     totals: Totals = field(default_factory=Totals)
+    _kept: set[str] | None = None
+    """Hosts and scopes that others want, while the store is lost; None: it is not."""
     _arrivals: Iterator[int] = field(default_factory=partial(count, 1))
     _is_closed: bool = False
     _alarms: Alarms = field(init=False)
@@ -409,7 +411,7 @@ class Scheduler:
 
         Where a process tries turns, others do so at any time, and each of them waits until it is told its place.
         """
-        if turn.trial is None:
+        if turn.trial is None or self._kept is not None:
             return
         for each in needed(turn):
             if each.lease is None or each.lease is NOT_OWNED:
@@ -812,8 +814,37 @@ class Scheduler:
 
         Where none waits here, or the first is held back, it is handed on earlier: see `dispatch` and `serve`.
         """
+        if self._kept is not None:
+            self._kept.add(host.key)
+            return
         host.is_wanted = True
         self._look_at(host, self.now())
+
+    def note_lost(self, error: StoreError, *, is_partial: bool) -> None:
+        """The store is lost. What other processes want they cannot obtain, so it is used here until it is found.
+
+        Args:
+            is_partial: they may still obtain some of it.
+        """
+        self.work.lost = error
+        if is_partial:
+            return
+        self._kept, now = set(), self.now()
+        known: list[Host | Scope] = [*self.hosts.values(), *self.scopes.values()]
+        for each in known:
+            if each.is_wanted:
+                each.is_wanted = False
+                self._kept.add(each.key)
+                self._look_at(each, now)
+
+    def note_found(self) -> None:
+        """The store is found: hand on what other processes want."""
+        self.work.lost = None
+        kept, self._kept = self._kept or (), None
+        for key in kept:
+            each = self.find(key)
+            if each is not None and each.lease is not NOT_OWNED:
+                self.note_wanted(each)
 
     def _hand_on_if_wanted(self, host: Host | Scope) -> None:
         """Hand a host on to the process that wants it, unless a turn is granted or open here."""

@@ -100,6 +100,8 @@ class Lost:
     """The store cannot be reached. Hosts with valid grants are still visited; all others wait."""
 
     error: StoreError
+    is_partial: bool = False
+    """Whether other sessions may still obtain some hosts: a part of a cluster can be reached."""
 
 
 @dataclass(frozen=True, slots=True)

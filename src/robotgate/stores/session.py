@@ -34,9 +34,14 @@ def uptime() -> float:
 
 
 class NewsQueue:
-    """The news of a session, until a task reads them."""
+    """The news of a session, until a task reads them.
 
-    def __init__(self) -> None:
+    Args:
+        has_parts: whether the store can be lost in part.
+    """
+
+    def __init__(self, *, has_parts: bool = False) -> None:
+        self._has_parts = has_parts
         self._news: list[News] = []
         self._arrived = asyncio.Event()
         self._is_lost = False
@@ -58,7 +63,7 @@ class NewsQueue:
         """Add news if the store was lost by an error, or is found again."""
         if self._is_lost != (error is not None):
             self._is_lost = error is not None
-            self.add(Recovered() if error is None else Lost(error))
+            self.add(Recovered() if error is None else Lost(error, self._has_parts))
 
     def drop_blocks(self, pattern: str) -> None:
         """Drop unread news of a pattern that this session has blocked, or unblocked, since."""

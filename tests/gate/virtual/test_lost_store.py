@@ -100,6 +100,23 @@ async def test_granted_hosts_go_on_for_a_lease() -> None:
     assert LEASE < 20.0
 
 
+async def test_hosts_that_others_want_go_on_for_a_lease() -> None:
+    """They are handed on when the store is found: before that no other gate could obtain them."""
+    store, fetcher = LosableStore(), scripted({SITE: asks("Crawl-delay: 5")})
+    async with make_gate(fetcher, store=store) as one, make_gate(fetcher, store=store) as two:
+        begun_at = await visit(one)
+        waiting = [asyncio.create_task(visit(one, takes=1.0)) for _ in range(3)]
+        await asyncio.sleep(5.5)
+        other = asyncio.create_task(visit(two))
+        await asyncio.sleep(0.2)
+        store.lose(ERROR)
+        await asyncio.sleep(6.8)
+        assert [task.done() for task in waiting] == [True, True, False]
+        assert not other.done()
+        store.find()
+        assert await asyncio.gather(*waiting, other) == [begun_at + n for n in (5.0, 11.0, 22.0, 17.0)]
+
+
 async def test_patience_ends_with_the_reason() -> None:
     """A call whose `max_wait` ends gets the error of the store, not of the pace, unless the gate holds the host."""
     store = LosableStore()

@@ -377,7 +377,7 @@ class RedisSession(NewsQueue):
     """
 
     def __init__(self, link: Link, keys: messages.Keys, expiry: float, now: Callable[[], float]) -> None:
-        super().__init__()
+        super().__init__(has_parts=keys.tags > 1)
         self.link = link
         self._keys = keys
         self.expiry = expiry
