@@ -33,7 +33,7 @@ from robotgate.stores.sqlite import store as sqlite_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from robotgate.stores import News
+    from robotgate.stores import Grant, News, Session
 
 NOBODY: Final = 65534
 LATER: Final = replace(STATE, visits=42, next_allowed_at=NOW + 2)
@@ -416,14 +416,20 @@ async def test_deleted_while_open(store: SQLiteStore, gone: tuple[str, ...]) -> 
     await session.aclose()
 
 
-@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
-async def test_deleted_while_other_processes_hold_hosts(path: Path, gone: tuple[str, ...]) -> None:
+async def test_deleted_while_other_processes_hold_hosts(path: Path) -> None:
     """What one of them holds is granted to nobody else before it has handed it on."""
+
+    async def obtained(session: Session) -> Grant:
+        while True:
+            # SQLite may fail at first, as its log is of another file.
+            with suppress(StoreError):
+                return await session.obtain(HOST)
+
     async with SQLiteStore(path) as first, SQLiteStore(path) as second:
         owner, other = await first.session(), await second.session()
         grant = await owner.obtain(HOST)
-        delete(path, gone)
-        waiting = asyncio.create_task(other.obtain(HOST))
+        delete(path, ("",))
+        waiting = asyncio.create_task(obtained(other))
         wanted: list[News] = []
         while not any(isinstance(news, Wanted) for news in wanted):
             assert grant.lease.is_valid()
@@ -433,8 +439,6 @@ async def test_deleted_while_other_processes_hold_hosts(path: Path, gone: tuple[
         granted = await waiting
         assert granted.state is not None
         assert granted.state.visits == 1
-        await other.aclose()
-        await owner.aclose()
 
 
 async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Path) -> None:
