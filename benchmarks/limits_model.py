@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from robotgate.judge import sites
 from robotgate.pace.learned import Learner
 
 if TYPE_CHECKING:
@@ -35,8 +34,22 @@ class Limit(Protocol):
         ...
 
 
-class Bucket(sites.Bucket):
+@dataclass
+class Bucket:
     """A leaky bucket, or a token bucket: so many requests a second, and some at once."""
+
+    rate: float
+    depth: int = 2
+    level: float = 0.0
+    at: float = 0.0
+
+    def takes(self, now: float) -> bool:
+        """A request fits in."""
+        self.level, self.at = max(0.0, self.level - (now - self.at) * self.rate), now
+        if self.level + 1 > self.depth + 1e-9:
+            return False
+        self.level += 1
+        return True
 
     def allowed(self, since: float, until: float) -> float:
         """The rate; the depth is used up once."""

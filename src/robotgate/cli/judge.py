@@ -117,8 +117,7 @@ async def judge(
         raise common.CommandError(
             "its first User-Agent has no name of a crawler to write rules for: see --agent"
         )
-    reports = ((json_file, as_json), (html_file, as_html), (junit_file, as_junit))
-    return conclude(card, output.Screen(), *reports)
+    return conclude(card, output.Screen(), (json_file, as_json), (html_file, as_html), (junit_file, as_junit))
 
 
 def conclude(card: Card, screen: output.Screen, *reports: tuple[TextIO | None, Callable[[Card], str]]) -> int:

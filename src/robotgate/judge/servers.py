@@ -15,7 +15,7 @@ import ssl
 import time
 import zlib
 from base64 import b64decode, urlsafe_b64decode
-from collections import Counter
+from collections import Counter, deque
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from trustme import CA
 from yarl import URL
 
-from robotgate.judge.sites import CHANGE_DELAY, ROBOTS_PATH, Answer, Bucket, Kind, Page, Plan, Site, examples
+from robotgate.judge.sites import CHANGE_DELAY, ROBOTS_PATH, Answer, Kind, Page, Plan, Site, examples
 from robotgate.signing.signer import DERIVED, Target
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ class SiteServer:
             root: {URL(root + page.path).raw_path_qs: page for page in site.resources}
             for root, site in self.sites.items()
         }
-        self._limits: dict[str, Bucket] = {}
+        self._taken: dict[str, deque[float]] = {}
+        """When the last two requests were that each site with a limit has answered."""
         self.tunnels: Counter[str] = Counter()
         """The names for which a CONNECT asked, but for those of sites without TLS."""
         self._asked = dict.fromkeys(self.sites, 0)
@@ -159,9 +160,8 @@ class SiteServer:
     def _answer_of(self, site: Site, page: Page, request: web.BaseRequest, now: float) -> Answer:
         """What a site answers to a request for one of its pages, or for its robots.txt."""
         if page.access == "robots":
-            began_at = self._began_at.setdefault(site.root, now)
-            is_changed = site.kind.changed and now - began_at >= CHANGE_DELAY
-            return replace(page, text=site.kind.changed) if is_changed else page
+            is_changed = now - self._began_at.setdefault(site.root, now) >= CHANGE_DELAY
+            return replace(page, text=site.kind.changed or page.text) if is_changed else page
         self._asked[site.root] += 1
         kind = site.kind
         if kind.declared == "signatures":
@@ -170,8 +170,10 @@ class SiteServer:
         if kind.told is not None and self._asked[site.root] in kind.told.at:
             return kind.told
         if kind.limit is not None:
-            bucket = self._limits.setdefault(site.root, Bucket(kind.limit))
-            return page if bucket.takes(now) else TOO_FAST
+            taken = self._taken.setdefault(site.root, deque(maxlen=2))
+            if len(taken) == 2 and now - taken[0] < 2 / kind.limit:
+                return TOO_FAST
+            taken.append(now)
         return page
 
     def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:

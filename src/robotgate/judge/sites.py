@@ -39,24 +39,6 @@ Access: TypeAlias = Literal["open", "closed", "may", "robots"]
 it is a robots.txt, or on the way to one."""
 
 
-@dataclass
-class Bucket:
-    """So many requests a second, and some at once."""
-
-    rate: float
-    depth: int = 2
-    level: float = 0.0
-    at: float = 0.0
-
-    def takes(self, now: float) -> bool:
-        """Whether a request at this instant is below the limit."""
-        self.level, self.at = max(0.0, self.level - (now - self.at) * self.rate), now
-        if self.level + 1 > self.depth + 1e-9:
-            return False
-        self.level += 1
-        return True
-
-
 def filled(text: str, values: Mapping[str, str]) -> str:
     """A text with values in place of their names in braces."""
     for name, value in values.items():
