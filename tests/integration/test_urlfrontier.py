@@ -263,6 +263,10 @@ async def test_discovered_urls(service: Service, open_gate: OpenGate) -> None:
         yield from ("mailto:bot@example.org", "http://[::1")
 
     await service.stop()
+    unopened = URLFrontier(gate, service.target)
+    for call in (unopened.discover(["http://a.example/"]), anext(unopened)):
+        with pytest.raises(FrontierError, match="async with"):
+            await call
     async with grpc.aio.insecure_channel(service.target) as channel:
         async with URLFrontier(gate, channel, crawl_id="ours") as frontier:
             with pytest.raises(OptionError, match="urls"):

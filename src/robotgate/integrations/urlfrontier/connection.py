@@ -44,7 +44,7 @@ logger: Final = logging.getLogger("robotgate.urlfrontier")
 
 
 class FrontierError(RobotGateError):
-    """The service refuses a call, or was away for longer than `max_outage`; or the frontier is closed."""
+    """The service refuses a call, or was away for longer than `max_outage`; or the frontier is not open."""
 
 
 class Connection:

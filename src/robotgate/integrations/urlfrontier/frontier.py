@@ -139,13 +139,14 @@ class URLFrontier(AsyncIterator["FrontierPage"]):
         self._quiet_until = 0.0
         self._ids = map(str, count())
         self._wake, self._sent = asyncio.Event(), asyncio.Event()
-        self._failure: FrontierError | None = None
+        self._failure: FrontierError | None = FrontierError("the frontier is not open: use `async with`")
         self._is_closed = False
         self._sender: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         if self._sender is not None:
             raise RuntimeError("a frontier is opened once: make another")
+        self._failure = None
         self._service = Connection(self._target, self._max_outage, self._tell_anew)
         self._turns: ReadyTurns = self._gate.ready(self._urls(), ahead=self._ahead, on_refusal=self._refused)
         self._unsubscribe: Callable[[], None] = self._gate.subscribe(
@@ -176,6 +177,8 @@ class URLFrontier(AsyncIterator["FrontierPage"]):
         await self._service.aclose(self._flush)
 
     async def __anext__(self) -> FrontierPage:
+        if self._sender is None and self._failure is not None:
+            raise self._failure
         turn = await self._turns.__anext__()
         page = self._waiting(turn.url)
         page.turn = turn
