@@ -76,6 +76,9 @@ class NestedTurnError(RobotGateError, ClientError):
 class StoreError(RobotGateError, ClientError):
     """The store failed; the message names the cause and the remedy."""
 
+    retry_after: Final = 30.0
+    """Seconds after which a task may ask again, as of other errors. When the store will work again is not known."""
+
 
 class InvalidURLError(RobotGateError, ClientError, ValueError):
     """A URL that is not an absolute http or https URL of a possible host."""

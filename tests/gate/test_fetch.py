@@ -30,6 +30,7 @@ from robotgate import (
     Hop,
     HostUnavailableError,
     InvalidURLError,
+    OptionError,
     Reason,
     ResponseTooLargeError,
     RobotGate,
@@ -319,6 +320,9 @@ async def test_mistakes_of_the_caller_are_told_as_aiohttp_tells_them(web: Web, g
     assert not isinstance(caught.value, InvalidURLError)
     with pytest.raises(TypeError):
         await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total="1"))  # type: ignore[arg-type]
+    # Else it would be none.
+    with pytest.raises(OptionError, match="timeout='1'"):
+        await gate.fetch(PAGE, timeout="1")  # type: ignore[arg-type]
     assert web.count(PAGE) == 0
     assert (await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=-1))).status == 200
 

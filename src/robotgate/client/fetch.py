@@ -354,7 +354,7 @@ class PageFetcher:
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
-            OptionError: the User-Agent does not name our token.
+            OptionError: the User-Agent does not name our token, or `timeout` is no timeout.
         """
         url, route = request.url, None
         options, total = self._default_options, self._default_total
@@ -389,8 +389,10 @@ class PageFetcher:
         options["middlewares"] = (*others, self._middleware)
         # aiohttp takes a number of seconds as well, or None.
         timeout: object = given.get("timeout", self._session.timeout)
-        if not isinstance(timeout, aiohttp.ClientTimeout):
-            timeout = aiohttp.ClientTimeout(total=timeout if isinstance(timeout, int | float) else None)
+        if timeout is None or isinstance(timeout, int | float):
+            timeout = aiohttp.ClientTimeout(total=timeout)
+        elif not isinstance(timeout, aiohttp.ClientTimeout):
+            raise OptionError(f"timeout={timeout!r}: give an aiohttp.ClientTimeout")
         options["timeout"] = aiohttp.ClientTimeout(
             None, timeout.connect, timeout.sock_read, timeout.sock_connect, timeout.ceil_threshold
         )

@@ -191,7 +191,7 @@ class Grants:
         self.hosts: dict[str, HostRow] = {}
         self.states: dict[str, HostState] = {}
         self.blocks: dict[str, BlockRow] = {}
-        self.is_lost = False
+        self.is_lost: bool = False
         """Whether sessions may hold hosts by grants of an earlier epoch."""
 
     def exchange(self, request: Request, *, now: float) -> Reply:
