@@ -449,7 +449,7 @@ class FileGrants(Grants):
         self._serial = int(read_fact(connection, SERIAL) or 0)
         self._lost_until = read_fact(connection, LOST_UNTIL)
         # A time of before the machine's start, too, is over.
-        self.is_lost = self._lost_until is not None and 0 < self._lost_until - tables.uptime <= EXPIRY
+        self.is_lost: bool = self._lost_until is not None and 0 < self._lost_until - tables.uptime <= EXPIRY
         for name, joined, seen_at, boot, place, pid in connection.execute(
             "SELECT * FROM sessions"
         ).fetchall():
