@@ -827,7 +827,7 @@ class Scheduler:
             is_partial: they may still obtain some of it.
         """
         self.work.lost = error
-        if is_partial:
+        if is_partial or self._kept is not None:
             return
         self._kept, now = set(), self.now()
         known: list[Host | Scope] = [*self.hosts.values(), *self.scopes.values()]
