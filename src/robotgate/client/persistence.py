@@ -202,7 +202,10 @@ class Persistence:
             self._hand_on_leaving()
             for host in [host for host in work.unowned if host.key not in self._obtaining]:
                 work.unowned.discard(host)
-                if not host.may_pace():
+                if host.may_pace():
+                    # Its lease was renewed meanwhile.
+                    self._scheduler.look_at(host, self._scheduler.now())
+                else:
                     # If its lease has ended, the store is told of the visits under it.
                     self.hand_on(host)
                     host.lease = NOT_OWNED

@@ -535,7 +535,8 @@ class Scheduler:
         if left is not None and left is not line:
             self._hand_on_unused((left,))
 
-    def _look_at(self, host: Host | Scope, now: float) -> None:
+    def look_at(self, host: Host | Scope, now: float) -> None:
+        """Grant the turns of a host or a scope that may start now, and see to it that it is looked at again."""
         if isinstance(host, Host):
             self.dispatch(host, now)
         elif isinstance(host, Share):
@@ -597,7 +598,7 @@ class Scheduler:
         if shared.is_of_use(share, now):
             return False
         shared.fail(share, now)
-        self._look_at(shared, now)
+        self.look_at(shared, now)
         return True
 
     def _hand_shares_on(self, shared: SharedTotal, now: float) -> None:
@@ -667,7 +668,7 @@ class Scheduler:
         now = self.now()
         due, late = self._alarms.due(now)
         for each in due:
-            self._look_at(each, now)
+            self.look_at(each, now)
         self._serve_permits(now)
         self._refuse_late(late, now)
         self._alarms.set_timer(self.now())
@@ -784,7 +785,7 @@ class Scheduler:
         if isinstance(host, Share) and self.shared is not None:
             self.shared.take(host, now)
             self._refuse_if_spent(self.shared, now)
-            self._look_at(self.shared, now)
+            self.look_at(self.shared, now)
             return
         if isinstance(host, Scope):
             in_line = [cast("PacedTurn", turn) for _, turn in host.line if turn.in_line is host]
@@ -806,7 +807,7 @@ class Scheduler:
             was_spent = host.window.is_spent()
             host.window.note_saved(counted)
             if was_spent:
-                self._look_at(host, self.now())
+                self.look_at(host, self.now())
 
     def note_wanted(self, host: Host | Scope) -> None:
         """Another process asks for a host or a scope: hand it on when each slot has had a turn since it was obtained,
@@ -818,7 +819,7 @@ class Scheduler:
             self._kept.add(host.key)
             return
         host.is_wanted = True
-        self._look_at(host, self.now())
+        self.look_at(host, self.now())
 
     def note_lost(self, error: StoreError, *, is_partial: bool) -> None:
         """The store is lost. What other processes want they cannot obtain, so it is used here until it is found.
@@ -835,7 +836,7 @@ class Scheduler:
             if each.is_wanted:
                 each.is_wanted = False
                 self._kept.add(each.key)
-                self._look_at(each, now)
+                self.look_at(each, now)
 
     def note_found(self) -> None:
         """The store is found: hand on what other processes want."""

@@ -188,7 +188,7 @@ async def test_turn_that_ends_after_its_lease_is_told_when_the_store_is_found() 
         assert sorted(await asyncio.gather(other, waiting)) == [31.0, 32.0]
 
 
-@pytest.mark.parametrize("seed", seeds(4, 20))
+@pytest.mark.parametrize("seed", [*seeds(4, 20), 107])
 async def test_no_gap_is_short_whenever_the_store_is_lost(seed: int) -> None:
     """Lost again and again, for longer or shorter than a lease, before two gates that want the same hosts."""
     chance = random.Random(seed)
