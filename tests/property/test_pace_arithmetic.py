@@ -128,6 +128,7 @@ def test_quota_is_kept_in_every_stretch_and_no_start_waits_for_nothing(
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 5, 20, 33, 90, 400]), st.booleans())
+@example(seed=73782, requests=20, may_die=True)
 def test_quota_is_kept_by_processes_that_hand_a_host_on_and_die(
     seed: int,
     requests: int,

@@ -182,7 +182,14 @@ def merged_starts(one: Starts, other: Starts, apart: float = 0.0) -> Starts:
     """
     (one_at, one_count), other_last = _last_start(one), _last_start(other)
     last, before = (one, other) if (one_at - apart, one_count) > other_last else (other, one)
-    until_at = last[-1][0] if last else -math.inf
+    if not any(count != UNKNOWN for _, count in last):
+        # Processes have died one after the other, and the store knows of no start of theirs.
+        both = sorted({*one, *other}, reverse=True)
+        apart_from = [math.inf, *(at for at, _ in both)]
+        return tuple(
+            [pair for pair, at in zip(both, apart_from, strict=False) if at - pair[0] > SAME_START][::-1]
+        )
+    until_at = last[-1][0]
     unknown = (pair for pair in before if pair[1] == UNKNOWN and pair[0] - until_at > SAME_START)
     return (*last, *unknown)
 
