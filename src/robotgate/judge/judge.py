@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -132,8 +132,11 @@ class Seen:
 
     def by_site(self) -> Iterator[tuple[Site, list[Visit]]]:
         """Each site with its requests."""
+        seen: dict[str, list[Visit]] = defaultdict(list)
+        for visit in self.visits:
+            seen[visit.site].append(visit)
         for site in self.sites:
-            yield site, [visit for visit in self.visits if visit.site == site.name]
+            yield site, seen[site.name]
 
 
 Breaches: TypeAlias = "Iterator[tuple[Visit | None, str]]"
@@ -178,14 +181,17 @@ def _delay(seen: Seen) -> Breaches:
 
 
 def _pause(seen: Seen) -> Breaches:
-    asking = [visit for visit in seen.pages if visit.pause]
+    asking = sorted((visit for visit in seen.pages if visit.pause), key=lambda visit: -visit.ended_at)
+    # The latest end, less what may be missing from the pause, and that end itself.
+    over_at = until_at = float("-inf")
     for visit in seen.pages:
-        known_at = visit.started_at - ON_ITS_WAY - seen.terms.lag
-        for asked in asking:
-            early = asked.ended_at + asked.pause - visit.started_at
-            if asked.ended_at < known_at and early > (1 - EARLY) * asked.pause + seen.terms.lag:
-                yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
-                break
+        while asking and asking[-1].ended_at < visit.started_at - ON_ITS_WAY - seen.terms.lag:
+            asked = asking.pop()
+            ends = asked.ended_at + EARLY * asked.pause, asked.ended_at + asked.pause
+            over_at, until_at = max((over_at, until_at), ends)
+        if over_at - seen.terms.lag > visit.started_at:
+            early = until_at - visit.started_at
+            yield visit, f"came {early:.2f} s before the pause was over that the host had asked for"
 
 
 def _limit(seen: Seen) -> Breaches:
@@ -253,10 +259,13 @@ def _complete(seen: Seen) -> Breaches:
 
 def _apart(seen: Seen) -> Breaches:
     sites = {site.name: site for site in seen.sites}
-    for host in dict.fromkeys(site.host for site in seen.sites):
+    by_host: dict[str, list[Visit]] = defaultdict(list)
+    for visit in seen.visits:
+        by_host[sites[visit.site].host].append(visit)
+    for visits in by_host.values():
         free_at = blocked_until_at = float("-inf")
         delay = seen.terms.delay
-        for visit in (visit for visit in seen.visits if sites[visit.site].host == host):
+        for visit in visits:
             # A site's delay is known once its robots.txt has been read, which its pages must wait for. Before the first
             # page, only the crawler's own delay holds.
             if seen.access(visit) != "robots":

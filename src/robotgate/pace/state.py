@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -181,14 +182,12 @@ def merged_starts(one: Starts, other: Starts, apart: float = 0.0) -> Starts:
         apart: seconds; the other account counts where its last start is earlier by less.
     """
     (one_at, one_count), other_last = _last_start(one), _last_start(other)
-    last, before = (one, other) if (one_at - apart, one_count) > other_last else (other, one)
-    if not any(count != UNKNOWN for _, count in last):
+    if not (one_count or other_last[1]):
         # Processes have died one after the other, and the store knows of no start of theirs.
-        both = sorted({*one, *other}, reverse=True)
-        apart_from = [math.inf, *(at for at, _ in both)]
-        return tuple(
-            [pair for pair, at in zip(both, apart_from, strict=False) if at - pair[0] > SAME_START][::-1]
-        )
+        both = sorted({*one, *other})
+        pairs = pairwise([*both, (math.inf, UNKNOWN)])
+        return tuple([pair for pair, (next_at, _) in pairs if next_at - pair[0] > SAME_START])
+    last, before = (one, other) if (one_at - apart, one_count) > other_last else (other, one)
     until_at = last[-1][0]
     unknown = (pair for pair in before if pair[1] == UNKNOWN and pair[0] - until_at > SAME_START)
     return (*last, *unknown)
